@@ -48,6 +48,21 @@ template <u32 BITS> struct PairCodes {
     template <int E> static __device__ u32 missing(u32 codes) { return ~(BITS == 2 ? codes | codes >> 1 : codes) & lowest<E>(); }
 };
 
+// Each thread takes over its part of the codes that blocks have published.
+template <u32 WORDS> __device__ inline void take_over(const u32 *published, u32 *codes) {
+    enum { AT_ONCE = 8 };
+    static_assert(WORDS % (AT_ONCE * THREADS) == 0);
+#pragma unroll 1
+    for (u32 first = threadIdx.x; first < WORDS; first += AT_ONCE * THREADS) {
+        u32 others[AT_ONCE];
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; i++) others[i] = load_again(&published[first + i * THREADS]);
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; i++)
+            if (others[i] & ~codes[first + i * THREADS]) atomicOr(&codes[first + i * THREADS], others[i]);
+    }
+}
+
 // What is counted of an element is in the lower half of its number in the table, which is zero for a number of 8 bits: one addition counts both.
 struct Counted {
     enum : u32 { ZERO = 1, ZERO_PASSES = 1 << 8, ALL = 0xffff };
@@ -193,20 +208,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
             if (shift == 0) atomicOr(&p.workspace->codes[word], s.aside.codes[word]);
         }
     }
-    // A subgroup takes over a part of the published codes; the other subgroups of the block take the other parts.
-    __device__ void learn() {
-        enum { AT_ONCE = 8 };
-        static_assert(Codes::WORDS % (AT_ONCE * FINAL_ACCUMULATORS) == 0);
-#pragma unroll 1
-        for (u32 first = threadIdx.x; first < Codes::WORDS; first += AT_ONCE * THREADS) {
-            u32 told[AT_ONCE];
-#pragma unroll
-            for (u32 i = 0; i < AT_ONCE; i++) told[i] = load_again(&p.workspace->codes[first + i * THREADS]);
-#pragma unroll
-            for (u32 i = 0; i < AT_ONCE; i++)
-                if (told[i] & ~s.aside.codes[first + i * THREADS]) atomicOr(&s.aside.codes[first + i * THREADS], told[i]);
-        }
-    }
+    __device__ void learn() { take_over<Codes::WORDS>(p.workspace->codes, s.aside.codes); }
 };
 
 // Adds to counts and sums, which all metrics except the maxima are made of; the numbers include what is `Counted`.

@@ -32,6 +32,7 @@ template <typename T> struct ExplainShared {
     alignas(16) VerifyFarthest farthest[GROUPS]; // by each subgroup; a compiler may write both numbers together
     u64 first_tile;        // the first one with mismatches
     u64 worst[MAXIMA + 1]; // indices
+    u32 fails[2][GROUPS];  // mismatches of each subgroup among the elements that the block lists from, in turns
     u32 last;
 
     // Called by all threads of a block, before a barrier.
@@ -375,37 +376,47 @@ template <typename T> __device__ inline void publish(const VerifyParams &p, Expl
     p.farthest[blockIdx.x] = most;
 }
 
-// Lists the first mismatches in the order of their indices, by one subgroup.
-template <class Pairs> __device__ inline void list_mismatches(const VerifyParams &p, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
+// Whether an element is a mismatch.
+template <class Pairs> __device__ inline bool fails(const VerifyParams &p, const Pairs &pairs, const Rule<typename Pairs::T> &rule, const VerifyElement &element) {
+    const typename Pairs::N x = number<typename Pairs::N>(pairs.dtype_a, element.bits_a), y = number<typename Pairs::N>(pairs.dtype_r, element.bits_r);
+    if (is_finite(x) && is_finite(y)) return !within(distance(x, y), rule.bound((typename Pairs::T)magnitude(y)));
+    return !nonfinite_passes(p, x, y);
+}
+
+// Lists the first mismatches in the order of their indices. Called by all threads of a block, which take one element each at a time.
+template <class Pairs> __device__ inline void list_mismatches(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule) {
     const u64 all = p.workspace->values.counts[MISMATCHES], count = all < p.listed ? all : p.listed;
+    const u32 group = threadIdx.x / SUBGROUP;
     VerifyExplanation &out = p.result->explanation;
     u64 listed = 0;
+    u32 turn = 0;
     // There are that many, unless the tensors were written after they were counted.
     for (u64 tile = ~p.workspace->first_tile; listed < count && tile < pairs.tiles; tile++) {
-        // The next tile that has mismatches.
+        // The next tile that has mismatches; all subgroups find the same.
         const u32 ahead = subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()]);
         if (!ahead) {
             tile += SUBGROUP - 1;
             continue;
         }
         tile += __ffs((int)ahead) - 1;
-        for (u64 from = tile << pairs.walk.size_log; from < (tile + 1) << pairs.walk.size_log && listed < count; from += SUBGROUP) {
-            const u64 index = from + lane_of();
-            bool fails = false;
+        for (u64 from = tile << pairs.walk.size_log; from < (tile + 1) << pairs.walk.size_log && listed < count; from += THREADS, turn ^= 1) {
+            const u64 index = from + threadIdx.x;
             VerifyElement element = {NOWHERE, 0, 0};
-            if (index < p.n) {
-                element = pairs.element_at(index);
-                const typename Pairs::N x = number<typename Pairs::N>(pairs.dtype_a, element.bits_a), y = number<typename Pairs::N>(pairs.dtype_r, element.bits_r);
-                const bool finite = is_finite(x) && is_finite(y);
-                fails = finite ? !within(distance(x, y), rule.bound((typename Pairs::T)magnitude(y))) : !nonfinite_passes(p, x, y);
+            if (index < p.n) element = pairs.element_at(index);
+            const bool listing = index < p.n && fails(p, pairs, rule, element);
+            const u32 votes = subgroup_votes(listing);
+            if (lane_of() == 0) s.fails[turn][group] = __popc(votes);
+            // The numbers of the turn before are read until here.
+            __syncthreads();
+            u64 rank = listed + __popc(votes & ((1u << lane_of()) - 1));
+            for (u32 g = 0; g < GROUPS; g++) {
+                rank += g < group ? s.fails[turn][g] : 0;
+                listed += s.fails[turn][g];
             }
-            const u32 votes = subgroup_votes(fails);
-            const u64 rank = listed + __popc(votes & ((1u << lane_of()) - 1));
-            if (fails && rank < count) out.first[rank] = element;
-            listed += __popc(votes);
+            if (listing && rank < count) out.first[rank] = element;
         }
     }
-    if (lane_of() == 0) out.listed = listed < count ? listed : count;
+    if (threadIdx.x == 0) out.listed = listed < count ? listed : count;
 }
 
 // Writes the explanation; called by the block that ends last.
@@ -426,7 +437,7 @@ template <class Pairs> __device__ inline void write_explanation(const VerifyPara
     }
     __syncthreads();
     if (t <= MAXIMA) out.worst[t] = s.worst[t] == NOWHERE ? VerifyElement{NOWHERE, 0, 0} : pairs.element_at(s.worst[t]);
-    if (t < SUBGROUP) list_mismatches(p, pairs, rule);
+    list_mismatches(p, pairs, s, rule);
     __syncthreads();
 #pragma unroll 1
     for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += THREADS) ((u64 *)&w)[i] = 0;

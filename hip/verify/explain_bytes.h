@@ -6,8 +6,11 @@
 
 // A block's search for pairs that it has not met. A pair that all of its subgroups may skip has the code PASSES or FAILS: it was met before, in a tile before all those that the block still reads. A pair that was met since then is
 // FRESH: another subgroup may meet it at a smaller index, and must not skip it.
+//
+// In a first turn, blocks search the beginning of the tensor together, each a part of it, and publish the codes of the pairs that are there. All of the beginning is searched in this turn, so whatever a block reads afterwards comes
+// after these pairs, or was searched by the block that has it in its part: every block may take over these codes.
 template <class Pairs> struct FirstPairs {
-    enum { E = Pairs::E, SAMPLED_STEPS = 4 };
+    enum { E = Pairs::E };
     static_assert(Pairs::LOADS == 1 && Pairs::PARTS == 1, "E neighbours");
     typedef PairCodes<2> Codes;
     struct Shared {
@@ -34,18 +37,22 @@ template <class Pairs> struct FirstPairs {
         atomicMax(&s.fresh[turn % 2], turn + 1);
         return !passes(of_a, of_r);
     }
-    // The first steps of a subgroup's tile; returns whether an element of this lane fails.
-    __device__ bool search(SharedAddress ring, u64 tile, u32 steps, u32 turn) {
+    // Steps of a subgroup's tile, `first` to `end`; returns whether an element of this lane fails.
+    __device__ bool search(u64 tile, u32 first, u32 end, u32 turn) {
         const u32 lowest = Codes::template lowest<E>();
         bool mismatch = false;
-        LoadsAhead<Pairs> loads(pairs, ring, tile, pairs.walk.steps);
+        Loads<Pairs> loads(pairs, {}, tile, pairs.walk.steps);
+        loads.taken = first;
+        loads.template next<false>();
 #pragma unroll 1
-        for (u32 step = 0; step < steps; step++) {
-            loads.template next<true>();
-            const u64 index = loads.start + pairs.walk.offset(loads.taken - 1);
+        for (u32 step = first; step < end; step++) {
+            const u64 index = loads.start + pairs.walk.offset(step);
             u32 a[E / 4], r[E / 4];
+            loads.shift();
             pairs.x.decoder.template patterns<E>(loads.words.x[0], a);
             pairs.y.decoder.template patterns<E>(loads.words.y[0], r);
+            // The next load is on its way while the codes are found.
+            if (step + 1 < end) loads.template next<false>();
             const u32 codes = Codes::template find<E>(s.codes, a, r);
             const u32 there = index < pairs.n ? (u32)(pairs.n - index < E ? pairs.n - index : E) : 0, present = there < E ? (1u << 2 * there) - 1 : ~0u;
             mismatch |= (codes >> 1 & ~codes & lowest & present) != 0;
@@ -55,11 +62,12 @@ template <class Pairs> struct FirstPairs {
                 mismatch |= add(index + i, pick(a, i / 4) >> 8 * (i % 4) & 0xff, pick(r, i / 4) >> 8 * (i % 4) & 0xff, turn);
                 unknown &= unknown - 1;
             }
+            // By then most blocks have searched their parts of the beginning.
+            if (turn == 1 && (step == 1 || step == 4)) take_over<Codes::WORDS>(p.workspace->codes, s.codes);
         }
-        wait_for_copies<0>();
         return mismatch;
     }
-    // Ends a turn: everything that the block reads from now on comes after all that it has read. Called by all threads of a block.
+    // Ends a turn: everything that the block reads from now on comes after all that it has read, but for the beginning. After the first turn its codes are published. Called by all threads of a block.
     __device__ void end(u32 turn) {
         __syncthreads();
         if (s.fresh[turn % 2] != turn + 1) return;
@@ -72,6 +80,7 @@ template <class Pairs> struct FirstPairs {
                 coded ^= (passes(Codes::result_of(word), Codes::reference_of(word, shift)) ? Codes::FAILS : Codes::PASSES) << shift;
             }
             if (coded != codes) s.codes[word] = coded;
+            if (turn == 0 && coded) atomicOr(&p.workspace->codes[word], coded);
         }
         __syncthreads();
     }
@@ -93,7 +102,6 @@ template <class Pairs> __device__ inline void explain_bytes(const VerifyParams &
     if (unwanted(p)) return;
     __shared__ typename Search::Shared s;
     __shared__ typename Pairs::Shared numbers;
-    SHARED_ON_NVIDIA(ring, RING_BYTES);
     clear_shared(s);
     numbers.prepare(p);
     __syncthreads();
@@ -105,19 +113,20 @@ template <class Pairs> __device__ inline void explain_bytes(const VerifyParams &
     const u32 group = threadIdx.x / SUBGROUP;
     u32 turn = 0;
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.tiles; turn++) {
-        // At first the beginning of the first tile, by one subgroup: so most pairs have codes before all subgroups would meet them at once.
-        const bool sampling = turn == 0;
-        if (!sampling || group == 0) {
-            const bool mismatch = search.search(ring, first + group, sampling ? Search::SAMPLED_STEPS : pairs.walk.steps, turn);
-            if (!sampling) note_mismatches(p, pairs, s.found, first + group, mismatch);
-        }
+    for (u64 first = p.first_run + blockIdx.x * GROUPS; turn == 0 ? p.first_run < pairs.tiles : first < pairs.tiles; turn++) {
+        // In the first turn each subgroup takes one step of the beginning, also if its block has no tiles.
+        const u64 at = (u64)blockIdx.x * GROUPS + group;
+        const u32 steps = pairs.walk.steps, from = turn ? 0 : at % steps;
+        const u64 tile = turn ? first + group : p.first_run + at / steps;
+        const bool mismatch = search.search(tile, from, turn ? steps : from + 1, turn);
+        if (turn) note_mismatches(p, pairs, s.found, tile, mismatch), first += (u64)gridDim.x * GROUPS;
         search.end(turn);
-        if (!sampling) first += (u64)gridDim.x * GROUPS;
     }
     if (!p.more)
 #pragma unroll 1
         for (u32 pair = (blockIdx.x * GROUPS + group) * SUBGROUP; pair < 65536; pair += gridDim.x * GROUPS * SUBGROUP) search.examine_some(pair + lane_of());
     publish(p, s.found);
-    if (ends_last(p, s.found.last)) write_explanation(p, s.found, pairs, rule);
+    if (!ends_last(p, s.found.last)) return;
+    for (u32 word = threadIdx.x; word < Search::Codes::WORDS; word += THREADS) p.workspace->codes[word] = 0;
+    write_explanation(p, s.found, pairs, rule);
 }

@@ -17,7 +17,7 @@ VERIFY_VALUES(f32_byte_16, 4, Pairs<InF32, BYTE, 16, 8, 8, ROWS_LOADED>)
 constexpr int LOADED = LIKE_NVIDIA ? 16 : 8;
 VERIFY_KERNEL(counts_f32_byte_byte, 3, (make_values_of_bytes<Pairs<InF32, ONE_COPY, ONE_COPY, 16, 16 * ROWS_LOADED, ROWS_LOADED>, false>))
 VERIFY_KERNEL(all_f32_byte_byte, 2, (make_values_of_bytes<Pairs<InF32, BYTE, BYTE, LOADED, LOADED, 1, true>, true>))
-VERIFY_KERNEL(explain_f32_byte_byte, 2, (explain_bytes<Pairs<InF32, ONE_COPY, ONE_COPY, LOADED>>))
+VERIFY_KERNEL(explain_f32_byte_byte, 3, (explain_bytes<Pairs<InF32, ONE_COPY, ONE_COPY, LOADED>>))
 
 // Two formats of 4 bits, for tensors of any size. Their explanations are those of all formats of up to 8 bits.
 VERIFY_KERNEL(values_f32_4_4, 4, (make_values_by_counting<Pairs<InF32, 4, 4, 32>>))

@@ -97,6 +97,8 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     static_assert((LOADS == 1 || E == LOADED || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
     // Whether a format may have up to 8 bits.
     static constexpr bool SMALL_X = Decoder<X>::SMALL, SMALL_Y = Decoder<Y>::SMALL;
+    // Of up to 8 bits with up to 16: numbers from tables in shared memory, and few bytes to load.
+    static constexpr bool NARROW = width_of(X) == 8 && (width_of(Y) == 8 || width_of(Y) == 16);
     // The largest number of a lane's elements in a tile. If one format is known only at run time, the other one may be narrower.
     static constexpr u32 LEAST = Decoder<X>::LEAST < Decoder<Y>::LEAST ? Decoder<X>::LEAST : Decoder<Y>::LEAST, IN_TILE = 128 / LEAST * TILE_ROWS;
     // The number of pairs that the first pass takes at a time with all metrics, and the second pass. On AMD's GPUs, with two wavefronts per SIMD, a thread has 128 registers; formats that are

@@ -304,8 +304,9 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
                 sums.clear(), filter.read(s.maxima);
             }
         };
-        // If there is much to compute, words are loaded ahead (in f64, on NVIDIA's GPUs, there always is). Histograms need the registers that shifting later would take.
-        typedef typename Choose<ALL || sizeof(T) == 8, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
+        // If there is much to compute, words are loaded ahead (in f64, on NVIDIA's GPUs, there always is). Histograms need the registers that shifting later would take, and of narrow formats the shared memory's time that a ring would take.
+        constexpr bool THROUGH_RING = (ALL && !(HISTOGRAMS && Pairs::NARROW)) || sizeof(T) == 8;
+        typedef typename Choose<THROUGH_RING, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
         Loaded loads(pairs, ring, run << p.run_log, pairs.loads_in(turn.first, p.run_log));
         for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, largest_d, statistics, take, end_tile);
         if constexpr (ALL) {

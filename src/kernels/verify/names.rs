@@ -50,7 +50,8 @@ pub(super) fn explanation_of_many(dtypes: [DType; 2]) -> Option<Name> {
 
 /// The shared memory, in bytes, that a kernel of this module needs for outstanding loads: see `hip/verify/ring.h`. The others load to registers.
 pub(super) fn ring_bytes(name: &str) -> u32 {
-    let in_registers = name == "verify_values_f32_4_4" || name.starts_with("verify_counts_f32_");
+    let some = ["verify_values_f32_4_4", "verify_explain_f32_byte_byte", "verify_histograms_f32_8_8", "verify_histograms_f32_8_16"];
+    let in_registers = some.contains(&name) || name.starts_with("verify_counts_f32_");
     if in_registers { 0 } else { RING_BYTES }
 }
 
