@@ -38,8 +38,7 @@ impl HipAlloc {
         device.enter()?;
         let mut ptr = ptr::null_mut();
         if bytes > 0 {
-            // SAFETY: the pointer is valid for a write.
-            check_alloc(device, "hipMalloc", bytes, unsafe { (device.api().hipMalloc)(&mut ptr, bytes) })?;
+            check_alloc(device, "hipMalloc", bytes, (device.api().hipMalloc)(&mut ptr, bytes))?;
         }
         Ok(HipAlloc { device, ptr, bytes, stream: None })
     }
@@ -199,8 +198,7 @@ impl PinnedAlloc {
             return Ok(PinnedAlloc { device, ptr: NonNull::<Aligned>::dangling().cast(), bytes });
         }
         let mut ptr = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (device.api().hipHostMalloc)(&mut ptr, bytes, flags) };
+        let error = (device.api().hipHostMalloc)(&mut ptr, bytes, flags);
         check_alloc(device, "hipHostMalloc", bytes, error)?;
         let out_of_memory = || Error::OutOfMemory { device: device.name(), bytes, reason: "hipHostMalloc gave no address".to_owned() };
         let ptr = NonNull::new(ptr.cast::<u8>()).ok_or_else(out_of_memory)?;

@@ -40,8 +40,7 @@ impl HipStream {
     pub(crate) fn new(device: &'static HipDevice) -> Result<Arc<HipStream>> {
         device.enter()?;
         let mut handle = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (device.api().hipStreamCreateWithFlags)(&mut handle, hipStreamNonBlocking) };
+        let error = (device.api().hipStreamCreateWithFlags)(&mut handle, hipStreamNonBlocking);
         device.check("hipStreamCreateWithFlags", error)?;
         Ok(HipStream::wrap(device, handle, true))
     }
@@ -243,8 +242,7 @@ impl HipEvent {
     pub(crate) fn new(device: &'static HipDevice) -> Result<HipEvent> {
         device.enter()?;
         let mut handle = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (device.api().hipEventCreateWithFlags)(&mut handle, hipEventDefault) };
+        let error = (device.api().hipEventCreateWithFlags)(&mut handle, hipEventDefault);
         device.check("hipEventCreateWithFlags", error)?;
         Ok(HipEvent { device, handle })
     }
