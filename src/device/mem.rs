@@ -365,8 +365,7 @@ impl<T: Element> DeviceMem<T> {
     /// # Errors
     /// When an element would lie beyond the buffer.
     pub fn strided(&self, layout: Layout) -> Result<TensorRef<'_>> {
-        // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow keeps it so.
-        unsafe { TensorRef::from_raw(self.device(), self.raw.as_ptr(), self.byte_size(), T::DTYPE, layout) }
+        self.raw.tensor(T::DTYPE, layout)
     }
 
     /// As [`tensor`](DeviceMem::tensor), to be written.
@@ -382,9 +381,7 @@ impl<T: Element> DeviceMem<T> {
     /// # Errors
     /// As there.
     pub fn strided_mut(&mut self, layout: Layout) -> Result<TensorMut<'_>> {
-        let (device, bytes) = (self.device().clone(), self.byte_size());
-        // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow is exclusive.
-        unsafe { TensorMut::from_raw(&device, self.raw.as_mut_ptr(), bytes, T::DTYPE, layout) }
+        self.raw.tensor_mut(T::DTYPE, layout)
     }
 }
 

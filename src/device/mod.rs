@@ -4,6 +4,7 @@
 //! module works the same on both; the differences are in [`Device::name`] and [`Device::why`], not in the behaviour:
 //! the same operation on the same data gives the same bits.
 
+mod address;
 mod code_object;
 mod event;
 mod graph;
@@ -23,6 +24,7 @@ pub(crate) mod sync;
 mod tensor;
 mod transfer;
 
+pub(crate) use address::Address;
 pub use event::Event;
 pub(crate) use graph::RecordingId;
 pub use graph::{Capture, Graph};

@@ -8,6 +8,7 @@ use super::avx512::Stream;
 use super::blocks::{Blocks, WINDOW, rows};
 use super::element::element;
 use super::params::{FillParams, flag, passes};
+use crate::device::Address;
 use crate::dtype::DType;
 use crate::parallel;
 use crate::simd::InstructionSet;
@@ -102,12 +103,7 @@ impl Plan<'_> {
 
 /// Memory that several threads write, each thread its own elements.
 #[derive(Clone, Copy)]
-struct Shared(*mut u8);
-
-// SAFETY: `strided` lets no two threads write the same byte.
-unsafe impl Send for Shared {}
-// SAFETY: a shared value gives an address; that no two threads write the same byte through it is what `strided` sees to.
-unsafe impl Sync for Shared {}
+struct Shared(Address<u8>);
 
 /// Elements of a window that lie `step` apart in memory, from index `at` on.
 struct Run<'b> {
@@ -120,7 +116,7 @@ struct Run<'b> {
 
 impl Shared {
     fn at(self, byte: usize) -> *mut u8 {
-        self.0.wrapping_add(byte)
+        self.0.get().wrapping_add(byte)
     }
 
     /// Writes the elements of a run that belong to a pass.
@@ -155,7 +151,7 @@ impl Shared {
 
 /// Fills the elements wherever the strides lead.
 fn strided(set: InstructionSet, p: &FillParams, dtype: DType, memory: &mut [u8]) {
-    let shared = Shared(memory.as_mut_ptr());
+    let shared = Shared(Address::new(memory.as_mut_ptr()));
     let rank = p.rank as usize;
     let step = if rank == 0 { 1 } else { p.strides[rank - 1] };
     for &pass in passes(p, dtype) {

@@ -20,7 +20,7 @@ mod stream;
 pub(crate) use find::runtimes;
 pub(crate) use find::{all, also_tried, best, open};
 pub(crate) use graph::HipGraph;
-pub(crate) use memory::{HipAlloc, PinnedAlloc, download, upload};
+pub(crate) use memory::{HipAlloc, PinnedAlloc};
 pub(crate) use module::{Code, Kernel, Loaded, launch};
 pub(crate) use progress::LastOf;
 pub(crate) use stream::{HipEvent, HipStream};

@@ -2,9 +2,10 @@
 
 use super::cache::Entry;
 use super::{HipDevice, HipStream, lock};
+use crate::device::Address;
 use crate::error::{Error, Result};
 use bytemuck::Zeroable;
-use hipverify_sys::bindings::{hipFunction_t, hipModule_t};
+use hipverify_sys::bindings::{ihipModule_t, ihipModuleSymbol_t};
 use hipverify_sys::{Platform, kernels};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ type Kernels = HashMap<(&'static str, u32), (Function, u32)>;
 #[derive(Debug)]
 pub(crate) struct Code {
     device: &'static HipDevice,
-    module: hipModule_t,
+    module: Address<ihipModule_t>,
     /// AMD's runtime keeps the address and reads the image again when functions are looked up.
     image: Cow<'static, [u8]>,
     functions: Mutex<HashMap<String, Function>>,
@@ -30,14 +31,7 @@ pub(crate) struct Code {
 
 /// A function of a module, which must outlive every launch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Function(hipFunction_t);
-
-// SAFETY: the runtime's module functions may be called from any thread.
-unsafe impl Send for Code {}
-// SAFETY: a shared module is asked for functions, which the runtime allows from several threads at once; what was found is behind locks.
-unsafe impl Sync for Code {}
-// SAFETY: a handle that launches of any thread may use; nothing is written through it.
-unsafe impl Send for Function {}
+pub(crate) struct Function(Address<ihipModuleSymbol_t>);
 
 impl Code {
     /// Loads a code object.
@@ -55,7 +49,7 @@ impl Code {
             arch: device.arch().to_owned(),
             log: format!("the image does not load: {error}"),
         })?;
-        Ok(Code { device, module, image, functions: Mutex::default(), kernels: Mutex::default() })
+        Ok(Code { device, module: Address::new(module), image, functions: Mutex::default(), kernels: Mutex::default() })
     }
 
     /// Compiles with hipRTC and loads.
@@ -108,14 +102,15 @@ impl Code {
         self.device.enter()?;
         let mut function = ptr::null_mut();
         // SAFETY: the module is loaded, the name ends in a zero byte, the pointer is valid for a write.
-        let error = unsafe { (self.device.api().hipModuleGetFunction)(&mut function, self.module, c_name.as_ptr()) };
+        let error = unsafe { (self.device.api().hipModuleGetFunction)(&mut function, self.module.get(), c_name.as_ptr()) };
         self.device.check("hipModuleGetFunction", error).map_err(|error| Error::Compile {
             kernel: name.to_owned(),
             arch: self.device.arch().to_owned(),
             log: format!("the module has no such kernel: {error}"),
         })?;
-        lock(&self.functions).insert(name.to_owned(), Function(function));
-        Ok(Function(function))
+        let function = Function(Address::new(function));
+        lock(&self.functions).insert(name.to_owned(), function);
+        Ok(function)
     }
 }
 
@@ -124,7 +119,7 @@ impl Drop for Code {
         self.device.defer(|| {
             let waited = self.device.wait_for_streams();
             // SAFETY: loaded by us and unloaded only here, with no launch left.
-            waited.and(self.device.check("hipModuleUnload", unsafe { (self.device.api().hipModuleUnload)(self.module) }))
+            waited.and(self.device.check("hipModuleUnload", unsafe { (self.device.api().hipModuleUnload)(self.module.get()) }))
         });
     }
 }
@@ -214,7 +209,7 @@ impl<P: Zeroable> Kernel<P> {
         device.enter()?;
         let mut blocks = 0;
         // SAFETY: the function belongs to a loaded module and the pointer is valid for a write.
-        let error = unsafe { ask(&mut blocks, function.0, self.block as c_int, shared as usize) };
+        let error = unsafe { ask(&mut blocks, function.0.get(), self.block as c_int, shared as usize) };
         device.check("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", error)?;
         Ok(u32::try_from(blocks).unwrap_or(0).max(1))
     }
@@ -299,7 +294,7 @@ pub(crate) unsafe fn launch(
     let list = arguments.as_mut_ptr();
     let call = device.api().hipModuleLaunchKernel;
     // SAFETY: the module is loaded and the stream alive; the arguments are the caller's promise.
-    let error = stream.enqueue(|stream| unsafe { call(function.0, gx, gy, gz, bx, by, bz, shared, stream, list, ptr::null_mut()) });
+    let error = stream.enqueue(|stream| unsafe { call(function.0.get(), gx, gy, gz, bx, by, bz, shared, stream, list, ptr::null_mut()) });
     device.check("hipModuleLaunchKernel", error)
 }
 
