@@ -1,9 +1,9 @@
 //! The memory of tensors for code that runs on the host: as it is where the host has it, copied where a GPU has.
 
+use super::hip::{Source, Target};
 use super::host::zeros;
 use super::{Backend, TensorMut, TensorRef};
 use crate::error::Result;
-use hipverify_sys::bindings::hipMemcpyKind;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -31,10 +31,7 @@ impl<'a> TensorRef<'a> {
             Backend::Host => Ok(Cow::Borrowed(&self.host_bytes()[bytes])),
             Backend::Hip(gpu) => {
                 let mut copy = zeros::<u8>(bytes.len())?;
-                let from = self.as_ptr().wrapping_add(bytes.start).cast();
-                let kind = hipMemcpyKind::hipMemcpyDeviceToHost;
-                // SAFETY: a tensor's device may read all of its memory, in which these bytes are; the copy is borrowed until `blocking` has waited.
-                gpu.blocking(|queue| unsafe { queue.copy(copy.as_mut_ptr().cast(), from, copy.len(), kind) })?;
+                gpu.copy(&Target::host(&mut copy), &Source::tensor(self, bytes))?;
                 Ok(Cow::Owned(copy))
             }
         }
@@ -53,8 +50,6 @@ impl TensorMut<'_> {
         };
         let mut bytes = self.as_ref().fetch()?.into_owned();
         change(&mut bytes);
-        let (to, kind) = (self.as_mut_ptr().cast(), hipMemcpyKind::hipMemcpyHostToDevice);
-        // SAFETY: the tensor's device may write all of its memory, which begins with these bytes; both are borrowed until `blocking` has waited.
-        gpu.blocking(|queue| unsafe { queue.copy(to, bytes.as_ptr().cast(), bytes.len(), kind) })
+        gpu.copy(&Target::tensor(self), &Source::host(&bytes))
     }
 }

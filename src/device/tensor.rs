@@ -1,11 +1,10 @@
 //! Borrowed tensors: what operations read and write.
 
 use super::mem::whole;
-use super::{Address, Device, DeviceMem, Layout};
+use super::{Address, Device, DeviceBytes, DeviceMem, Layout};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::ptr::NonNull;
 
 /// A borrowed tensor on a device: memory, format and layout.
@@ -45,14 +44,17 @@ impl<'a> TensorRef<'a> {
         Ok(TensorRef { device: device.clone(), ptr: Address::new(ptr.cast_mut()), bytes, dtype, layout, borrow: PhantomData })
     }
 
-    /// A whole buffer in one dimension.
-    ///
-    /// # Safety
-    /// * `ptr`, `bytes` and `device` are as [`from_raw`](Self::from_raw) asks;
-    /// * `elements` elements of `dtype` take up to `bytes` bytes.
-    pub(crate) unsafe fn flat(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, elements: usize) -> TensorRef<'a> {
-        let ptr = Address::new(ptr.cast_mut());
-        TensorRef { device: device.clone(), ptr, bytes, dtype, layout: Layout::flat(elements), borrow: PhantomData }
+    /// A block as a tensor of any format and layout that stay inside it. It owns its bytes, which on the host are initialised.
+    pub(super) fn of_block(block: &'a DeviceBytes, dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
+        expect_inside(block.byte_size(), dtype, &layout)?;
+        Ok(TensorRef { dtype, layout, ..TensorRef::of_units::<u8>(block) })
+    }
+
+    /// A block of units of a type, in one dimension.
+    pub(super) fn of_units<T: Element>(block: &'a DeviceBytes) -> TensorRef<'a> {
+        let (device, ptr, bytes) = (block.device().clone(), Address::new(block.as_ptr().cast_mut()), block.byte_size());
+        let layout = Layout::flat(bytes / size_of::<T>() * T::PER_UNIT);
+        TensorRef { device, ptr, bytes, dtype: T::DTYPE, layout, borrow: PhantomData }
     }
 
     /// A tensor over host bytes (a mapped file, say), on the host device. Any alignment will do.
@@ -108,17 +110,8 @@ impl<'a> TensorRef<'a> {
     /// # Errors
     /// When the layout reaches beyond the memory.
     pub fn view(&self, layout: Layout) -> Result<TensorRef<'a>> {
-        self.part(0..self.bytes, self.dtype, layout)
-    }
-
-    /// These bytes of the memory, as a tensor of any format and layout that stay inside them.
-    pub(crate) fn part(&self, bytes: Range<usize>, dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
-        if bytes.start > bytes.end || bytes.end > self.bytes {
-            return Err(Error::Length { what: "bytes of a tensor's memory", expected: self.bytes, found: bytes.end });
-        }
-        expect_inside(bytes.len(), dtype, &layout)?;
-        let ptr = Address::new(self.ptr.get().wrapping_add(bytes.start));
-        Ok(TensorRef { device: self.device.clone(), ptr, bytes: bytes.len(), dtype, layout, borrow: PhantomData })
+        expect_inside(self.bytes, self.dtype, &layout)?;
+        Ok(TensorRef { device: self.device.clone(), layout, ..*self })
     }
 
     /// The device that holds the tensor.
@@ -185,6 +178,14 @@ impl<'a> TensorMut<'a> {
         Ok(TensorMut { tensor, borrow: PhantomData })
     }
 
+    /// As [`TensorRef::of_block`], to be written.
+    pub(super) fn of_block(block: &'a mut DeviceBytes, dtype: DType, layout: Layout) -> Result<TensorMut<'a>> {
+        expect_inside(block.byte_size(), dtype, &layout)?;
+        let (device, bytes) = (block.device().clone(), block.byte_size());
+        let ptr = Address::new(block.as_mut_ptr());
+        Ok(TensorMut { tensor: TensorRef { device, ptr, bytes, dtype, layout, borrow: PhantomData }, borrow: PhantomData })
+    }
+
     /// A tensor to be written over host bytes, on the host device.
     ///
     /// # Errors
@@ -213,12 +214,6 @@ impl<'a> TensorMut<'a> {
     /// The address of the memory, for kernels.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.tensor.ptr.get()
-    }
-
-    /// As [`TensorRef::part`], to be written.
-    #[cfg(feature = "suite")]
-    pub(crate) fn part(self, bytes: Range<usize>, dtype: DType, layout: Layout) -> Result<TensorMut<'a>> {
-        Ok(TensorMut { tensor: self.tensor.part(bytes, dtype, layout)?, borrow: PhantomData })
     }
 
     /// The memory of a tensor on the host device.

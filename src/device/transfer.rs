@@ -3,11 +3,11 @@
 //! There are two kinds, both sound even if something is leaked or panics: a [`Transfer`] owns both buffers and returns them when the copy is
 //! done; a [`Scope`] borrows them and ends with a wait.
 
+use super::hip::{Source, Target};
 use super::mem::{Alloc, same_length};
 use super::{DeviceMem, Event, PinnedMem, Stream};
 use crate::dtype::Element;
 use crate::error::Result;
-use hipverify_sys::bindings::hipMemcpyKind;
 use std::marker::PhantomData;
 
 /// A copy in flight, with both of its buffers.
@@ -20,6 +20,13 @@ pub struct Transfer<T: Element> {
     done: Event,
 }
 
+/// Which of a transfer's buffers is copied to which.
+#[derive(Clone, Copy)]
+enum Direction {
+    ToDevice,
+    ToHost,
+}
+
 impl<T: Element> PinnedMem<T> {
     /// Enqueues a copy of this buffer into `target` and returns at once.
     ///
@@ -27,8 +34,7 @@ impl<T: Element> PinnedMem<T> {
     /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Unsupported`](crate::Error::Unsupported) on a stream that is being captured, or a failed call; both buffers are dropped then.
     pub fn upload(self, target: DeviceMem<T>, stream: &Stream) -> Result<Transfer<T>> {
-        // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
-        self.start(target, stream, |pinned, device, stream| unsafe { copy_in(device, pinned.as_slice(), stream) })
+        self.start(target, stream, Direction::ToDevice)
     }
 
     /// Enqueues a copy of `source` into this buffer and returns at once.
@@ -36,20 +42,20 @@ impl<T: Element> PinnedMem<T> {
     /// # Errors
     /// As [`upload`](PinnedMem::upload).
     pub fn download(self, source: DeviceMem<T>, stream: &Stream) -> Result<Transfer<T>> {
-        // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
-        self.start(source, stream, |pinned, device, stream| unsafe { copy_out(device, pinned.as_mut_slice(), stream) })
+        self.start(source, stream, Direction::ToHost)
     }
 
-    fn start(
-        self,
-        mem: DeviceMem<T>,
-        stream: &Stream,
-        copy: impl FnOnce(&mut PinnedMem<T>, &mut DeviceMem<T>, &Stream) -> Result<()>,
-    ) -> Result<Transfer<T>> {
+    fn start(self, mem: DeviceMem<T>, stream: &Stream, direction: Direction) -> Result<Transfer<T>> {
         let mut transfer = Transfer { buffers: None, stream: stream.clone(), done: Event::new(stream.device())? };
         // Inside the transfer before the copy starts: should `record` fail, dropping the transfer waits for the copy.
         let (pinned, device) = transfer.buffers.insert((self, mem));
-        copy(pinned, device, stream)?;
+        // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
+        unsafe {
+            match direction {
+                Direction::ToDevice => copy_in(device, pinned.as_slice(), stream)?,
+                Direction::ToHost => copy_out(device, pinned.as_mut_slice(), stream)?,
+            }
+        }
         transfer.done.record(stream)?;
         Ok(transfer)
     }
@@ -175,8 +181,8 @@ unsafe fn copy_in<T: Element>(target: &mut DeviceMem<T>, source: &[T], stream: &
     match (target.bytes_mut().alloc_mut(), stream.hip()) {
         (Alloc::Hip(to), Some(stream)) => {
             stream.device().enter()?;
-            // SAFETY: both have this length, as was just checked; that they live and are left alone is the caller's promise.
-            unsafe { stream.copy(to.ptr().cast(), source.as_ptr().cast(), size_of_val(source), hipMemcpyKind::hipMemcpyHostToDevice) }
+            // SAFETY: the caller's promise.
+            unsafe { stream.copy(&Target::block(to), &Source::host(bytemuck::cast_slice(source))) }
         }
         _ => on_host(stream, source.len(), || target.copy_from_slice(source)),
     }
@@ -192,8 +198,8 @@ unsafe fn copy_out<T: Element>(source: &DeviceMem<T>, target: &mut [T], stream: 
     match (source.bytes().alloc(), stream.hip()) {
         (Alloc::Hip(from), Some(stream)) => {
             stream.device().enter()?;
-            // SAFETY: both have this length, as was just checked; that they live and are left alone is the caller's promise.
-            unsafe { stream.copy(target.as_mut_ptr().cast(), from.ptr().cast(), size_of_val(target), hipMemcpyKind::hipMemcpyDeviceToHost) }
+            // SAFETY: the caller's promise.
+            unsafe { stream.copy(&Target::host(bytemuck::cast_slice_mut(target)), &Source::block(from)) }
         }
         _ => on_host(stream, target.len(), || source.copy_to_slice(target)),
     }

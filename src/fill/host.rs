@@ -127,19 +127,19 @@ impl Shared {
     unsafe fn write(self, run: Run<'_>, dtype: DType, pass: u32) {
         let unit = dtype.unit_bytes();
         let Run { bytes, elements, at, step } = run;
-        if pass == 0 && step == 1 {
-            let from = &bytes[elements.start * unit..elements.end * unit];
-            // SAFETY: elements that follow each other lie within the memory, as the caller promises of each.
-            unsafe { self.at(at as usize * unit).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+        if pass == 0 {
+            // Elements that follow each other are copied at once.
+            let together = if step == 1 { elements.len().max(1) } else { 1 };
+            for (i, from) in bytes[elements.start * unit..elements.end * unit].chunks(together * unit).enumerate() {
+                let to = self.at((at + i as i64 * step) as usize * unit);
+                // SAFETY: the elements lie within the memory, and no other thread writes their bytes, as the caller promises.
+                unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+            }
             return;
         }
         for (i, element) in elements.enumerate() {
             let at = (at + i as i64 * step) as usize;
-            if pass == 0 {
-                let from = &bytes[element * unit..(element + 1) * unit];
-                // SAFETY: the element lies within the memory, and no other thread writes its bytes, as the caller promises.
-                unsafe { self.at(at * unit).copy_from_nonoverlapping(from.as_ptr(), unit) };
-            } else if (pass == flag::EVEN) == at.is_multiple_of(2) {
+            if (pass == flag::EVEN) == at.is_multiple_of(2) {
                 // SAFETY: the byte lies within the memory, as its element does; of its two elements only one belongs to this pass, which no
                 // other thread writes, as the caller promises.
                 let byte = unsafe { std::slice::from_raw_parts_mut(self.at(at / 2), 1) };

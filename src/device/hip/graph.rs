@@ -160,15 +160,16 @@ impl Drop for HipGraph {
                 std::mem::forget(std::mem::take(&mut self.kept));
             }
             let mut destroyed = Ok(());
-            if !self.exec.get().is_null() {
-                // SAFETY: ours, and destroyed only here, with no launch left.
-                let error = unsafe { function!(self.device, hipGraphExecDestroy)?(self.exec.get()) };
-                destroyed = self.device.check("hipGraphExecDestroy", error);
-            }
-            if !self.graph.get().is_null() {
-                // SAFETY: ours, and destroyed only here, after what was instantiated from it.
-                let error = unsafe { function!(self.device, hipGraphDestroy)?(self.graph.get()) };
-                destroyed = destroyed.and(self.device.check("hipGraphDestroy", error));
+            // SAFETY: both are ours and destroyed only here, first what was instantiated from the other, with no launch left.
+            unsafe {
+                if !self.exec.get().is_null() {
+                    let error = function!(self.device, hipGraphExecDestroy)?(self.exec.get());
+                    destroyed = self.device.check("hipGraphExecDestroy", error);
+                }
+                if !self.graph.get().is_null() {
+                    let error = function!(self.device, hipGraphDestroy)?(self.graph.get());
+                    destroyed = destroyed.and(self.device.check("hipGraphDestroy", error));
+                }
             }
             waited.and(destroyed)
         });

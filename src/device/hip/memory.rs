@@ -1,9 +1,10 @@
 //! Device memory and pinned host memory.
 
+use super::copy::{Source, Target};
 use super::{HipDevice, HipStream};
 use crate::device::Address;
 use crate::error::{Error, Result};
-use hipverify_sys::bindings::{hipError_t, hipHostMallocCoherent, hipHostMallocMapped, hipHostMallocPortable, hipMemcpyKind};
+use hipverify_sys::bindings::{hipError_t, hipHostMallocCoherent, hipHostMallocMapped, hipHostMallocPortable};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -77,19 +78,13 @@ impl HipAlloc {
     /// Copies from the host, and waits.
     pub(crate) fn write(&mut self, source: &[u8]) -> Result<()> {
         self.same_size(source.len())?;
-        // SAFETY: both blocks have this size; `blocking` waits before the borrows end.
-        self.device.blocking(|queue| unsafe {
-            queue.copy(self.ptr.get(), source.as_ptr().cast(), source.len(), hipMemcpyKind::hipMemcpyHostToDevice)
-        })
+        self.device.copy(&Target::block(self), &Source::host(source))
     }
 
     /// Copies to the host, and waits.
     pub(crate) fn read(&self, target: &mut [u8]) -> Result<()> {
         self.same_size(target.len())?;
-        // SAFETY: the block and `target` have this size, and `target` is borrowed exclusively until `blocking` has waited.
-        self.device.blocking(|queue| unsafe {
-            queue.copy(target.as_mut_ptr().cast(), self.ptr.get(), target.len(), hipMemcpyKind::hipMemcpyDeviceToHost)
-        })
+        self.device.copy(&Target::host(target), &Source::block(self))
     }
 
     /// Copies from another block, on this GPU or on any other, also one of another runtime, and waits.
@@ -97,10 +92,7 @@ impl HipAlloc {
         self.same_size(source.bytes)?;
         let (from, to) = (source.device, self.device);
         if ptr::eq(from, to) {
-            // SAFETY: both blocks have this size and are borrowed until `blocking` has waited.
-            return to.blocking(|queue| unsafe {
-                queue.copy(self.ptr.get(), source.ptr.get(), self.bytes, hipMemcpyKind::hipMemcpyDeviceToDevice)
-            });
+            return to.copy(&Target::block(self), &Source::block(source));
         }
         if from.platform() != to.platform() {
             // No runtime knows both: by way of the host.
@@ -223,9 +215,22 @@ impl PinnedAlloc {
     /// # Panics
     /// When the word is not in the buffer.
     pub(crate) fn word(&self, at: usize) -> u64 {
+        self.atomic(at).load(Ordering::Acquire)
+    }
+
+    /// Writes a word that a GPU may be reading or writing.
+    ///
+    /// # Panics
+    /// As [`word`](Self::word).
+    pub(crate) fn set_word(&mut self, at: usize, value: u64) {
+        self.atomic(at).store(value, Ordering::Release);
+    }
+
+    fn atomic(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.bytes, "a word of the buffer");
-        // SAFETY: eight aligned bytes of the buffer, which lives; other writers are GPUs, and they write words.
-        unsafe { AtomicU64::from_ptr(self.ptr.get().add(at).cast()) }.load(Ordering::Acquire)
+        // SAFETY: eight aligned bytes of the buffer, which lives as long as the borrow; other writers are GPUs, and they write words. The host writes
+        // otherwise only by a slice, which borrows the buffer exclusively.
+        unsafe { AtomicU64::from_ptr(self.ptr.get().add(at).cast()) }
     }
 
     /// The block for writing.
@@ -247,23 +252,5 @@ impl Drop for PinnedAlloc {
                 self.device.check("hipHostFree", unsafe { (self.device.api().hipHostFree)(self.ptr.get().cast()) })
             });
         }
-    }
-}
-
-impl HipStream {
-    /// Enqueues a copy. Zero bytes are no copy.
-    ///
-    /// # Safety
-    /// * Both blocks are valid for `bytes` bytes and for `kind`, until the stream has been waited for;
-    /// * nothing writes `from` or touches `to` until then.
-    pub(crate) unsafe fn copy(self: &Arc<Self>, to: *mut c_void, from: *const c_void, bytes: usize, kind: hipMemcpyKind) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let _open = self.not_recording("a copy")?;
-        self.device().wait_for_allocations(self)?;
-        // SAFETY: the caller's promise.
-        let error = self.enqueue(|stream| unsafe { (self.device().api().hipMemcpyAsync)(to, from, bytes, kind, stream) });
-        self.device().check("hipMemcpyAsync", error)
     }
 }

@@ -5,10 +5,16 @@
 //! [`HipDevice::blocking`], which first waits for all streams of this crate that still have work: so a blocking operation
 //! comes after everything that was enqueued before it, on whatever stream, although streams are created non-blocking and
 //! the runtime itself orders nothing.
+//!
+//! The runtime's functions may be called from any thread, also by several at once, except that those on a graph are called one at a time.
 
 mod cache;
+mod copy;
+mod declared;
 mod find;
 mod graph;
+mod image;
+mod kernel;
 mod memory;
 mod module;
 mod pool;
@@ -16,12 +22,15 @@ mod progress;
 mod registry;
 mod stream;
 
+pub(crate) use copy::{Source, Target};
 #[cfg(feature = "cli")]
 pub(crate) use find::runtimes;
 pub(crate) use find::{all, also_tried, best, open};
 pub(crate) use graph::HipGraph;
+pub(crate) use image::Image;
+pub(crate) use kernel::{Kernel, Loaded, Params};
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
-pub(crate) use module::{Code, Kernel, Loaded, launch};
+pub(crate) use module::{Code, launch};
 pub(crate) use progress::LastOf;
 pub(crate) use stream::{HipEvent, HipStream};
 
