@@ -2,7 +2,7 @@
 
 use super::{any_tensor, dense_address, expect_on};
 use crate::device::TensorRef;
-use crate::device::hip::{HipAlloc, HipDevice, Kernel, PinnedAlloc};
+use crate::device::hip::{CoherentAlloc, HipAlloc, HipDevice, Kernel};
 use crate::error::Result;
 use hipverify_sys::abi::{MaxParams, MaxResult, MaxWorkspace};
 
@@ -10,14 +10,14 @@ use hipverify_sys::abi::{MaxParams, MaxResult, MaxWorkspace};
 struct Workspace {
     /// Zeroed before the first launch; each launch leaves it zeroed.
     scratch: HipAlloc,
-    result: PinnedAlloc,
+    result: CoherentAlloc,
 }
 
 impl Workspace {
     fn new(gpu: &'static HipDevice) -> Result<Workspace> {
         let mut scratch = HipAlloc::new(gpu, size_of::<MaxWorkspace>())?;
         scratch.set_zero()?;
-        Ok(Workspace { scratch, result: PinnedAlloc::coherent(gpu, size_of::<MaxResult>())? })
+        Ok(Workspace { scratch, result: CoherentAlloc::new(gpu, size_of::<MaxResult>())? })
     }
 }
 

@@ -1,14 +1,13 @@
-//! Device memory and pinned host memory.
+//! Device memory.
 
 use super::copy::{Source, Target};
 use super::{HipDevice, HipStream};
 use crate::device::Address;
 use crate::error::{Error, Result};
-use hipverify_sys::bindings::{hipError_t, hipHostMallocCoherent, hipHostMallocMapped, hipHostMallocPortable};
+use hipverify_sys::bindings::hipError_t;
 use std::ffi::c_void;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An owned block of GPU memory, its contents arbitrary. Zero bytes allocate nothing and have a null address.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(crate) struct HipAlloc {
 }
 
 /// Maps the runtime's out-of-memory code, which carries no size.
-fn check_alloc(device: &HipDevice, call: &'static str, bytes: usize, error: hipError_t) -> Result<()> {
+pub(super) fn check_alloc(device: &HipDevice, call: &'static str, bytes: usize, error: hipError_t) -> Result<()> {
     let failed = device.check(call, error);
     if error != hipError_t::hipErrorOutOfMemory {
         return failed;
@@ -146,110 +145,6 @@ impl Drop for HipAlloc {
                 // SAFETY: the block came from hipMalloc, or from hipMallocAsync, whose blocks hipFree takes too, and is freed only here.
                 let freed = self.device.check("hipFree", unsafe { (self.device.api().hipFree)(self.ptr.get()) });
                 waited.and(freed)
-            });
-        }
-    }
-}
-
-/// Pinned host memory, zeroed. Zero bytes allocate nothing.
-#[derive(Debug)]
-pub(crate) struct PinnedAlloc {
-    device: &'static HipDevice,
-    /// Never null. No thread's in particular: the memory is pinned for every context (hipHostMallocPortable) and freed from any thread.
-    ptr: Address<u8>,
-    bytes: usize,
-}
-
-/// Stands for the alignment of a zero-length allocation.
-#[repr(align(64))]
-struct Aligned;
-
-impl PinnedAlloc {
-    /// Memory that a GPU copies without staging. What the GPU wrote is there when the stream has been waited for.
-    pub(crate) fn new(device: &'static HipDevice, bytes: usize) -> Result<PinnedAlloc> {
-        PinnedAlloc::with_flags(device, bytes, hipHostMallocPortable)
-    }
-
-    /// Memory that kernels write while the host reads it, at the host's own address.
-    ///
-    /// It is fine-grained: no cache of the GPU keeps a write back. A kernel writes its result, then orders these writes by a release fence of
-    /// system scope (`fence_system` of hip/platform.h), then writes the word that says so. The host loads that word by
-    /// [`word`](Self::word), an acquire: once it sees the new value, it sees the whole result, though the kernel may not have ended.
-    /// In coarse-grained memory, which AMD's runtime gives for `hipHostMallocPortable` alone, this holds only after the kernel's end.
-    pub(crate) fn coherent(device: &'static HipDevice, bytes: usize) -> Result<PinnedAlloc> {
-        PinnedAlloc::with_flags(device, bytes, hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent)
-    }
-
-    fn with_flags(device: &'static HipDevice, bytes: usize, flags: u32) -> Result<PinnedAlloc> {
-        device.enter()?;
-        if bytes == 0 {
-            return Ok(PinnedAlloc { device, ptr: Address::new(NonNull::<Aligned>::dangling().as_ptr().cast()), bytes });
-        }
-        let mut ptr = ptr::null_mut();
-        let error = (device.api().hipHostMalloc)(&mut ptr, bytes, flags);
-        check_alloc(device, "hipHostMalloc", bytes, error)?;
-        let out_of_memory = || Error::OutOfMemory { device: device.name(), bytes, reason: "hipHostMalloc gave no address".to_owned() };
-        let ptr = NonNull::new(ptr.cast::<u8>()).ok_or_else(out_of_memory)?.as_ptr();
-        // SAFETY: the block has this size; zeroing makes it initialised for the slices below.
-        unsafe { ptr.write_bytes(0, bytes) };
-        Ok(PinnedAlloc { device, ptr: Address::new(ptr), bytes })
-    }
-
-    /// The address, for writes of the device too.
-    pub(crate) fn ptr(&self) -> *mut u8 {
-        self.ptr.get()
-    }
-
-    /// The block for reading.
-    ///
-    /// # Safety
-    /// No GPU writes the block as long as the slice lives.
-    pub(crate) unsafe fn as_slice(&self) -> &[u8] {
-        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none), which the borrow of `self` keeps
-        // from the host's writes and the caller from a GPU's.
-        unsafe { std::slice::from_raw_parts(self.ptr.get(), self.bytes) }
-    }
-
-    /// The word at a byte, a multiple of 8, which a GPU may be writing; in [coherent](Self::coherent) memory what it wrote before is seen then.
-    ///
-    /// # Panics
-    /// When the word is not in the buffer.
-    pub(crate) fn word(&self, at: usize) -> u64 {
-        self.atomic(at).load(Ordering::Acquire)
-    }
-
-    /// Writes a word that a GPU may be reading or writing.
-    ///
-    /// # Panics
-    /// As [`word`](Self::word).
-    pub(crate) fn set_word(&mut self, at: usize, value: u64) {
-        self.atomic(at).store(value, Ordering::Release);
-    }
-
-    fn atomic(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at + 8 <= self.bytes, "a word of the buffer");
-        // SAFETY: eight aligned bytes of the buffer, which lives as long as the borrow; other writers are GPUs, and they write words. The host writes
-        // otherwise only by a slice, which borrows the buffer exclusively.
-        unsafe { AtomicU64::from_ptr(self.ptr.get().add(at).cast()) }
-    }
-
-    /// The block for writing.
-    ///
-    /// # Safety
-    /// No GPU reads or writes the block as long as the slice lives.
-    pub(crate) unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none), which are the host's alone by the
-        // exclusive borrow, and no GPU's by the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr.get(), self.bytes) }
-    }
-}
-
-impl Drop for PinnedAlloc {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.device.defer(|| {
-                // SAFETY: the block came from hipHostMalloc and is freed only here; a Transfer waits before it lets go.
-                self.device.check("hipHostFree", unsafe { (self.device.api().hipHostFree)(self.ptr.get().cast()) })
             });
         }
     }

@@ -17,6 +17,7 @@ mod image;
 mod kernel;
 mod memory;
 mod module;
+mod pinned;
 mod pool;
 mod progress;
 mod registry;
@@ -29,8 +30,9 @@ pub(crate) use find::{all, also_tried, best, open};
 pub(crate) use graph::HipGraph;
 pub(crate) use image::Image;
 pub(crate) use kernel::{Kernel, Loaded, Params};
-pub(crate) use memory::{HipAlloc, PinnedAlloc};
+pub(crate) use memory::HipAlloc;
 pub(crate) use module::{Code, launch};
+pub(crate) use pinned::{CoherentAlloc, PinnedAlloc};
 pub(crate) use progress::LastOf;
 pub(crate) use stream::{HipEvent, HipStream};
 

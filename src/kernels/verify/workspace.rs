@@ -1,7 +1,7 @@
 //! The workspace of the kernels of one comparison, and the result that they write for the host.
 
 use super::{Launch, Pass, Question, operand};
-use crate::device::hip::{HipAlloc, HipDevice, HipStream, PinnedAlloc};
+use crate::device::hip::{CoherentAlloc, HipAlloc, HipDevice, HipStream};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernels::verify::FirstPass;
@@ -18,7 +18,7 @@ pub(crate) struct Workspace {
     farthest: HipAlloc,
     /// Zeroed likewise.
     firsts: HipAlloc,
-    result: PinnedAlloc,
+    result: CoherentAlloc,
 }
 
 /// The word in which a result states its progress.
@@ -30,7 +30,7 @@ impl Workspace {
         let mut scratch = HipAlloc::new(gpu, size_of::<VerifyWorkspace>())?;
         scratch.set_zero()?;
         let none = || HipAlloc::new(gpu, 0);
-        let result = PinnedAlloc::coherent(gpu, size_of::<VerifyResult>())?;
+        let result = CoherentAlloc::new(gpu, size_of::<VerifyResult>())?;
         Ok(Workspace { scratch, partials: none()?, mismatches: none()?, farthest: none()?, firsts: none()?, result })
     }
 
