@@ -44,6 +44,12 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use std::sync::{Arc, OnceLock};
 
+/// Threads may share these, since they may share what each consists of.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<(Device, DeviceBytes, PinnedMem<f32>, TensorRef<'_>, TensorMut<'_>, Stream, Event, Graph<'_>, Module)>();
+};
+
 /// What drives a device. Closed and private: a public trait would allow other backends, which could not guarantee
 /// equal bits.
 #[derive(Debug)]

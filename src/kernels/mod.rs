@@ -11,6 +11,8 @@
 //! })?;
 //! ```
 //!
+//! What a kernel takes is compared with its declaration in `hip/` when it is loaded; `params` lists the structs.
+//!
 //! With a stream of the caller, [`Stream::hip`](crate::device::Stream::hip) takes the place of the queue and nothing waits. The host's
 //! version of a kernel is in the layer that defines what it computes; small ones (`hash`, `set_value`) are methods written here.
 

@@ -1,7 +1,7 @@
 //! Copies, told by what they read and write.
 
 use super::{HipAlloc, HipDevice, HipStream};
-use crate::device::{Backend, TensorMut, TensorRef};
+use crate::device::{Alloc, Backend, DeviceBytes, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::hipMemcpyKind;
 use std::ffi::c_void;
@@ -42,6 +42,13 @@ impl<'a> Source<'a> {
         Source { gpu: Some(block.device()), address: block.ptr().cast(), bytes: block.bytes(), borrow: PhantomData }
     }
 
+    pub(crate) fn memory(memory: &'a DeviceBytes) -> Source<'a> {
+        match memory.alloc() {
+            Alloc::Host(block) => Source::host(block.as_slice()),
+            Alloc::Hip(block) => Source::block(block),
+        }
+    }
+
     /// These bytes of a tensor's memory.
     ///
     /// # Panics
@@ -60,6 +67,13 @@ impl<'a> Target<'a> {
 
     pub(crate) fn block(block: &'a mut HipAlloc) -> Target<'a> {
         Target { gpu: Some(block.device()), address: block.ptr().cast(), bytes: block.bytes(), borrow: PhantomData }
+    }
+
+    pub(crate) fn memory(memory: &'a mut DeviceBytes) -> Target<'a> {
+        match memory.alloc_mut() {
+            Alloc::Host(block) => Target::host(block.as_mut_slice()),
+            Alloc::Hip(block) => Target::block(block),
+        }
     }
 
     /// The memory of a tensor.

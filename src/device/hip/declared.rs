@@ -1,7 +1,7 @@
 //! How this crate's kernels are declared, read from their source text: what a kernel takes is checked, not promised.
 //!
-//! Every kernel is declared on one line, `extern "C" __global__ void ATTRIBUTES NAME(STRUCT p) {`. A macro that declares several has `##` in the name:
-//! then what comes before is the beginning of all their names.
+//! Every kernel is declared on one line, `extern "C" __global__ void ATTRIBUTES name(STRUCT p) {`, by a name without capitals. A macro that declares
+//! several has `##` in the name: then what comes before is the beginning of all their names.
 
 use hipverify_sys::kernels::{HEADERS, source};
 
@@ -36,9 +36,9 @@ impl<'t> Declaration<'t> {
             Some((_, bounds)) => Some(number(text, bounds.split([',', ')']).next()?)?),
             None => None,
         };
-        // A beginning is text that all names have: no parameter of the macro.
-        let is_read = is_word(params) && is_word(variable) && is_word(name) && (!is_macro || name.ends_with('_'));
-        is_read.then_some(Declaration { name, is_macro, params, block })
+        // No parameter of a macro, which has capitals or no `_` at its end.
+        let is_name = is_word(name) && !name.contains(|c: char| c.is_ascii_uppercase()) && (!is_macro || name.ends_with('_'));
+        (is_name && is_word(params) && is_word(variable)).then_some(Declaration { name, is_macro, params, block })
     }
 }
 
@@ -118,7 +118,8 @@ mod tests {
         for (text, reason) in [
             ("__global__ void f(P p) {", "a name of C++"),
             ("extern \"C\" __global__ void f(P p, Q q) {", "two parameters"),
-            ("extern \"C\" __global__ void NAME##_f(P p) {", "a name that begins with a parameter"),
+            ("extern \"C\" __global__ void name##_f(P p) {", "a name that begins with a parameter"),
+            ("extern \"C\" __global__ void NAME(P p) {", "a parameter as the name"),
             ("extern \"C\" __global__ void __launch_bounds__(N) f(P p) {", "an unknown number of threads"),
             ("extern \"C\" __global__ void f(P *p) {", "a pointer"),
         ] {
