@@ -174,8 +174,7 @@ impl DeviceBytes {
     /// # Errors
     /// [`Error::Length`] when an element would lie beyond the block.
     pub fn tensor(&self, dtype: DType, layout: Layout) -> Result<TensorRef<'_>> {
-        // SAFETY: the pointer comes from this block, is valid for its size, and the borrow keeps it so and unwritten; the host's blocks are zeroed.
-        unsafe { TensorRef::from_raw(&self.device, self.as_ptr(), self.bytes, dtype, layout) }
+        TensorRef::of_block(self, dtype, layout)
     }
 
     /// As [`tensor`](DeviceBytes::tensor), to be written.
@@ -183,9 +182,7 @@ impl DeviceBytes {
     /// # Errors
     /// As there.
     pub fn tensor_mut(&mut self, dtype: DType, layout: Layout) -> Result<TensorMut<'_>> {
-        let (device, bytes) = (self.device.clone(), self.bytes);
-        // SAFETY: the pointer comes from this block, is valid for its size, and the borrow is exclusive; the host's blocks are zeroed.
-        unsafe { TensorMut::from_raw(&device, self.as_mut_ptr(), bytes, dtype, layout) }
+        TensorMut::of_block(self, dtype, layout)
     }
 
     /// The block's address on its device, for kernels: that of a block without bytes may be null.
@@ -348,8 +345,7 @@ impl<T: Element> DeviceMem<T> {
 
     /// The whole buffer as a tensor of one dimension.
     pub(crate) fn flat(&self) -> TensorRef<'_> {
-        // SAFETY: the pointer is valid for the buffer's size, in which its elements lie, and the borrow keeps it so and unwritten.
-        unsafe { TensorRef::flat(self.device(), self.raw.as_ptr(), self.byte_size(), T::DTYPE, self.elements()) }
+        TensorRef::of_units::<T>(&self.raw)
     }
 
     /// The buffer as a dense row-major tensor of the given shape.
@@ -365,8 +361,7 @@ impl<T: Element> DeviceMem<T> {
     /// # Errors
     /// When an element would lie beyond the buffer.
     pub fn strided(&self, layout: Layout) -> Result<TensorRef<'_>> {
-        // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow keeps it so.
-        unsafe { TensorRef::from_raw(self.device(), self.raw.as_ptr(), self.byte_size(), T::DTYPE, layout) }
+        self.raw.tensor(T::DTYPE, layout)
     }
 
     /// As [`tensor`](DeviceMem::tensor), to be written.
@@ -382,9 +377,7 @@ impl<T: Element> DeviceMem<T> {
     /// # Errors
     /// As there.
     pub fn strided_mut(&mut self, layout: Layout) -> Result<TensorMut<'_>> {
-        let (device, bytes) = (self.device().clone(), self.byte_size());
-        // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow is exclusive.
-        unsafe { TensorMut::from_raw(&device, self.raw.as_mut_ptr(), bytes, T::DTYPE, layout) }
+        self.raw.tensor_mut(T::DTYPE, layout)
     }
 }
 

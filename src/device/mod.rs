@@ -4,6 +4,7 @@
 //! module works the same on both; the differences are in [`Device::name`] and [`Device::why`], not in the behaviour:
 //! the same operation on the same data gives the same bits.
 
+mod address;
 mod code_object;
 mod event;
 mod graph;
@@ -23,6 +24,7 @@ pub(crate) mod sync;
 mod tensor;
 mod transfer;
 
+pub(crate) use address::Address;
 pub use event::Event;
 pub(crate) use graph::RecordingId;
 pub use graph::{Capture, Graph};
@@ -41,6 +43,12 @@ pub use transfer::{Scope, Transfer};
 use crate::error::{Error, Result};
 use crate::parallel;
 use std::sync::{Arc, OnceLock};
+
+/// Threads may share these, since they may share what each consists of.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<(Device, DeviceBytes, PinnedMem<f32>, TensorRef<'_>, TensorMut<'_>, Stream, Event, Graph<'_>, Module)>();
+};
 
 /// What drives a device. Closed and private: a public trait would allow other backends, which could not guarantee
 /// equal bits.

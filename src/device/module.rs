@@ -1,7 +1,7 @@
 //! The caller's kernels, to be tested.
 
 use super::code_object;
-use super::hip::{Code, HipDevice, launch};
+use super::hip::{Code, HipDevice, Image, launch};
 use super::{Backend, Device, Stream};
 use crate::error::{Error, Result};
 use std::ffi::c_void;
@@ -34,7 +34,7 @@ impl Module {
     /// `image` is a complete code object: the runtime reads as far as its headers say, and gets no length.
     pub unsafe fn load(device: &Device, image: &[u8]) -> Result<Module> {
         // SAFETY: the caller promises a whole code object.
-        Module::of(device, |gpu| unsafe { Code::load(gpu, "module", image.to_vec().into()) })
+        Module::of(device, |gpu| Code::load(gpu, "module", unsafe { Image::new(image.to_vec()) }))
     }
 
     /// Compiles HIP source (called `name` in messages) with hipRTC for `device` and loads it. Kernels are found by their

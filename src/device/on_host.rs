@@ -1,6 +1,6 @@
 //! The memory of tensors for code that runs on the host: as it is where the host has it, copied where a GPU has.
 
-use super::hip::{download, upload};
+use super::hip::{Source, Target};
 use super::host::zeros;
 use super::{Backend, TensorMut, TensorRef};
 use crate::error::Result;
@@ -30,9 +30,8 @@ impl<'a> TensorRef<'a> {
         match self.device().backend() {
             Backend::Host => Ok(Cow::Borrowed(&self.host_bytes()[bytes])),
             Backend::Hip(gpu) => {
-                let mut copy = zeros(bytes.len())?;
-                // SAFETY: a tensor's device may read all of its memory, in which these bytes are.
-                unsafe { download(gpu, self.as_ptr().wrapping_add(bytes.start), &mut copy)? };
+                let mut copy = zeros::<u8>(bytes.len())?;
+                gpu.copy(&Target::host(&mut copy), &Source::tensor(self, bytes))?;
                 Ok(Cow::Owned(copy))
             }
         }
@@ -51,7 +50,6 @@ impl TensorMut<'_> {
         };
         let mut bytes = self.as_ref().fetch()?.into_owned();
         change(&mut bytes);
-        // SAFETY: the tensor's device may write all of its memory, which begins with these bytes and is borrowed exclusively.
-        unsafe { upload(gpu, &bytes, self.as_mut_ptr()) }
+        gpu.copy(&Target::tensor(self), &Source::host(&bytes))
     }
 }

@@ -68,8 +68,7 @@ impl<T: Element> PinnedMem<T> {
     pub fn as_slice(&self) -> &[T] {
         bytemuck::cast_slice(match &self.alloc {
             Alloc::Host(a) => a.as_slice(),
-            // SAFETY: a copy in flight that writes the buffer owns it (`Transfer`) or borrows its contents exclusively (`Scope`).
-            Alloc::Hip(a) => unsafe { a.as_slice() },
+            Alloc::Hip(a) => a.as_slice(),
         })
     }
 
@@ -77,8 +76,7 @@ impl<T: Element> PinnedMem<T> {
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(match &mut self.alloc {
             Alloc::Host(a) => a.as_mut_slice(),
-            // SAFETY: a copy in flight from or to the buffer owns it (`Transfer`) or borrows its contents (`Scope`).
-            Alloc::Hip(a) => unsafe { a.as_mut_slice() },
+            Alloc::Hip(a) => a.as_mut_slice(),
         })
     }
 }

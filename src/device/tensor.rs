@@ -1,7 +1,7 @@
 //! Borrowed tensors: what operations read and write.
 
 use super::mem::whole;
-use super::{Device, DeviceMem, Layout};
+use super::{Address, Device, DeviceBytes, DeviceMem, Layout};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 #[derive(Clone, Debug)]
 pub struct TensorRef<'a> {
     device: Device,
-    ptr: *const u8,
+    ptr: Address<u8>,
     bytes: usize,
     dtype: DType,
     layout: Layout,
@@ -25,13 +25,6 @@ pub struct TensorMut<'a> {
     borrow: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: a TensorRef is a shared borrow of plain bytes, as `&[u8]` is.
-unsafe impl Send for TensorRef<'_> {}
-// SAFETY: all that `&TensorRef` gives is an address and shared access to bytes that nothing writes during the borrow.
-unsafe impl Sync for TensorRef<'_> {}
-// SAFETY: a TensorMut is an exclusive borrow of plain bytes, as `&mut [u8]` is.
-unsafe impl Send for TensorMut<'_> {}
-
 impl<'a> TensorRef<'a> {
     /// A tensor over memory that other code owns. An empty memory may have any address, also null.
     ///
@@ -43,24 +36,25 @@ impl<'a> TensorRef<'a> {
     /// * nothing writes that memory during `'a`, nor before that work is done;
     /// * on the host device the bytes are initialised.
     pub unsafe fn from_raw(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
-        let needed = dtype.bytes_for(layout.end()).unwrap_or(usize::MAX);
-        if needed > bytes {
-            return Err(Error::Length { what: "bytes that the layout spans", expected: bytes, found: needed });
-        }
+        expect_inside(bytes, dtype, &layout)?;
         if ptr.is_null() && bytes > 0 {
             let limit = "a null pointer has no bytes".to_owned();
             return Err(Error::InvalidArgument { what: "pointer", value: format!("null for {bytes} bytes"), limit });
         }
-        Ok(TensorRef { device: device.clone(), ptr, bytes, dtype, layout, borrow: PhantomData })
+        Ok(TensorRef { device: device.clone(), ptr: Address::new(ptr.cast_mut()), bytes, dtype, layout, borrow: PhantomData })
     }
 
-    /// A whole buffer in one dimension.
-    ///
-    /// # Safety
-    /// * `ptr`, `bytes` and `device` are as [`from_raw`](Self::from_raw) asks;
-    /// * `elements` elements of `dtype` take up to `bytes` bytes.
-    pub(crate) unsafe fn flat(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, elements: usize) -> TensorRef<'a> {
-        TensorRef { device: device.clone(), ptr, bytes, dtype, layout: Layout::flat(elements), borrow: PhantomData }
+    /// A block as a tensor of any format and layout that stay inside it. It owns its bytes, which on the host are initialised.
+    pub(super) fn of_block(block: &'a DeviceBytes, dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
+        expect_inside(block.byte_size(), dtype, &layout)?;
+        Ok(TensorRef { dtype, layout, ..TensorRef::of_units::<u8>(block) })
+    }
+
+    /// A block of units of a type, in one dimension.
+    pub(super) fn of_units<T: Element>(block: &'a DeviceBytes) -> TensorRef<'a> {
+        let (device, ptr, bytes) = (block.device().clone(), Address::new(block.as_ptr().cast_mut()), block.byte_size());
+        let layout = Layout::flat(bytes / size_of::<T>() * T::PER_UNIT);
+        TensorRef { device, ptr, bytes, dtype: T::DTYPE, layout, borrow: PhantomData }
     }
 
     /// A tensor over host bytes (a mapped file, say), on the host device. Any alignment will do.
@@ -68,8 +62,20 @@ impl<'a> TensorRef<'a> {
     /// # Errors
     /// When the layout reaches beyond `bytes`.
     pub fn from_host_bytes(bytes: &'a [u8], dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
-        // SAFETY: the slice is valid, initialised and unchanged for 'a.
-        unsafe { TensorRef::from_raw(&Device::host(), bytes.as_ptr(), bytes.len(), dtype, layout) }
+        TensorRef::from_bytes_on(&Device::host(), bytes, dtype, layout)
+    }
+
+    /// As [`from_host_bytes`](Self::from_host_bytes), on a host device that says why it was chosen.
+    pub(crate) fn from_bytes_on(host: &Device, bytes: &'a [u8], dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
+        Device::host().expect_same(host, "a tensor of host bytes")?;
+        expect_inside(bytes.len(), dtype, &layout)?;
+        Ok(TensorRef::inside(host.clone(), bytes, dtype, layout))
+    }
+
+    /// Host bytes under a layout that stays inside them.
+    fn inside(host: Device, bytes: &'a [u8], dtype: DType, layout: Layout) -> TensorRef<'a> {
+        let ptr = Address::new(bytes.as_ptr().cast_mut());
+        TensorRef { device: host, ptr, bytes: bytes.len(), dtype, layout, borrow: PhantomData }
     }
 
     /// A dense row-major tensor over values in host memory, on the host device; nothing is copied.
@@ -104,8 +110,8 @@ impl<'a> TensorRef<'a> {
     /// # Errors
     /// When the layout reaches beyond the memory.
     pub fn view(&self, layout: Layout) -> Result<TensorRef<'a>> {
-        // SAFETY: the same memory, for the same time, of which `from_raw` was promised all that it asks.
-        unsafe { TensorRef::from_raw(&self.device, self.ptr, self.bytes, self.dtype, layout) }
+        expect_inside(self.bytes, self.dtype, &layout)?;
+        Ok(TensorRef { device: self.device.clone(), layout, ..*self })
     }
 
     /// The device that holds the tensor.
@@ -135,7 +141,7 @@ impl<'a> TensorRef<'a> {
 
     /// The address of the memory, for kernels.
     pub fn as_ptr(&self) -> *const u8 {
-        self.ptr
+        self.ptr.get()
     }
 
     /// Size of the memory that the tensor may touch, in bytes.
@@ -152,7 +158,7 @@ impl<'a> TensorRef<'a> {
 
     /// Where a slice of the memory begins: an empty memory may have a null pointer, which a slice may not have.
     fn slice_start(&self) -> NonNull<u8> {
-        NonNull::new(self.ptr.cast_mut()).unwrap_or(NonNull::dangling())
+        NonNull::new(self.ptr.get()).unwrap_or(NonNull::dangling())
     }
 }
 
@@ -172,13 +178,22 @@ impl<'a> TensorMut<'a> {
         Ok(TensorMut { tensor, borrow: PhantomData })
     }
 
+    /// As [`TensorRef::of_block`], to be written.
+    pub(super) fn of_block(block: &'a mut DeviceBytes, dtype: DType, layout: Layout) -> Result<TensorMut<'a>> {
+        expect_inside(block.byte_size(), dtype, &layout)?;
+        let (device, bytes) = (block.device().clone(), block.byte_size());
+        let ptr = Address::new(block.as_mut_ptr());
+        Ok(TensorMut { tensor: TensorRef { device, ptr, bytes, dtype, layout, borrow: PhantomData }, borrow: PhantomData })
+    }
+
     /// A tensor to be written over host bytes, on the host device.
     ///
     /// # Errors
     /// When the layout reaches beyond `bytes`.
     pub fn from_host_bytes(bytes: &'a mut [u8], dtype: DType, layout: Layout) -> Result<TensorMut<'a>> {
-        // SAFETY: the slice is valid, initialised and exclusively borrowed for 'a.
-        unsafe { TensorMut::from_raw(&Device::host(), bytes.as_mut_ptr(), bytes.len(), dtype, layout) }
+        expect_inside(bytes.len(), dtype, &layout)?;
+        let (device, ptr) = (Device::host(), Address::new(bytes.as_mut_ptr()));
+        Ok(TensorMut { tensor: TensorRef { device, ptr, bytes: bytes.len(), dtype, layout, borrow: PhantomData }, borrow: PhantomData })
     }
 
     /// A dense row-major tensor to be written, over values in host memory, on the host device.
@@ -198,7 +213,7 @@ impl<'a> TensorMut<'a> {
 
     /// The address of the memory, for kernels.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.tensor.ptr.cast_mut()
+        self.tensor.ptr.get()
     }
 
     /// The memory of a tensor on the host device.
@@ -207,6 +222,15 @@ impl<'a> TensorMut<'a> {
         // SAFETY: `from_raw` was promised exclusive access to `bytes` initialised bytes; &mut self keeps it exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.tensor.slice_start().as_ptr(), self.tensor.bytes) }
     }
+}
+
+/// That a layout stays inside a memory of so many bytes.
+fn expect_inside(bytes: usize, dtype: DType, layout: &Layout) -> Result<()> {
+    let needed = dtype.bytes_for(layout.end()).unwrap_or(usize::MAX);
+    if needed > bytes {
+        return Err(Error::Length { what: "bytes that the layout spans", expected: bytes, found: needed });
+    }
+    Ok(())
 }
 
 /// What can be read as a tensor: a [`DeviceMem`] (one dimension) or a [`TensorRef`]; on the host device also a slice, an array or a `Vec` of elements (one dimension).
@@ -236,9 +260,7 @@ impl<T: Element> AsTensor for DeviceMem<T> {
 
 impl<T: Element> AsTensor for [T] {
     fn as_tensor(&self) -> TensorRef<'_> {
-        let (bytes, elements): (&[u8], usize) = (bytemuck::cast_slice(self), self.len() * T::PER_UNIT);
-        // SAFETY: the slice is valid, initialised and unchanged while it is borrowed, and holds that many elements.
-        unsafe { TensorRef::flat(&Device::host(), bytes.as_ptr(), bytes.len(), T::DTYPE, elements) }
+        TensorRef::inside(Device::host(), bytemuck::cast_slice(self), T::DTYPE, Layout::flat(self.len() * T::PER_UNIT))
     }
 }
 

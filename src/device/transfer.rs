@@ -3,12 +3,13 @@
 //! There are two kinds, both sound even if something is leaked or panics: a [`Transfer`] owns both buffers and returns them when the copy is
 //! done; a [`Scope`] borrows them and ends with a wait.
 
-use super::mem::{Alloc, same_length};
+use super::hip::{HipStream, Source, Target};
+use super::mem::same_length;
 use super::{DeviceMem, Event, PinnedMem, Stream};
 use crate::dtype::Element;
 use crate::error::Result;
-use hipverify_sys::bindings::hipMemcpyKind;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// A copy in flight, with both of its buffers.
 #[derive(Debug)]
@@ -20,6 +21,13 @@ pub struct Transfer<T: Element> {
     done: Event,
 }
 
+/// Which of a transfer's buffers is copied to which.
+#[derive(Clone, Copy)]
+enum Direction {
+    ToDevice,
+    ToHost,
+}
+
 impl<T: Element> PinnedMem<T> {
     /// Enqueues a copy of this buffer into `target` and returns at once.
     ///
@@ -27,8 +35,7 @@ impl<T: Element> PinnedMem<T> {
     /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Unsupported`](crate::Error::Unsupported) on a stream that is being captured, or a failed call; both buffers are dropped then.
     pub fn upload(self, target: DeviceMem<T>, stream: &Stream) -> Result<Transfer<T>> {
-        // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
-        self.start(target, stream, |pinned, device, stream| unsafe { copy_in(device, pinned.as_slice(), stream) })
+        self.start(target, stream, Direction::ToDevice)
     }
 
     /// Enqueues a copy of `source` into this buffer and returns at once.
@@ -36,20 +43,21 @@ impl<T: Element> PinnedMem<T> {
     /// # Errors
     /// As [`upload`](PinnedMem::upload).
     pub fn download(self, source: DeviceMem<T>, stream: &Stream) -> Result<Transfer<T>> {
-        // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
-        self.start(source, stream, |pinned, device, stream| unsafe { copy_out(device, pinned.as_mut_slice(), stream) })
+        self.start(source, stream, Direction::ToHost)
     }
 
-    fn start(
-        self,
-        mem: DeviceMem<T>,
-        stream: &Stream,
-        copy: impl FnOnce(&mut PinnedMem<T>, &mut DeviceMem<T>, &Stream) -> Result<()>,
-    ) -> Result<Transfer<T>> {
+    fn start(self, mem: DeviceMem<T>, stream: &Stream, direction: Direction) -> Result<Transfer<T>> {
         let mut transfer = Transfer { buffers: None, stream: stream.clone(), done: Event::new(stream.device())? };
         // Inside the transfer before the copy starts: should `record` fail, dropping the transfer waits for the copy.
         let (pinned, device) = transfer.buffers.insert((self, mem));
-        copy(pinned, device, stream)?;
+        let copy = match direction {
+            Direction::ToDevice => to_device(device, pinned.as_slice(), stream)?,
+            Direction::ToHost => to_host(device, pinned.as_mut_slice(), stream)?,
+        };
+        if let Some((stream, to, from)) = copy {
+            // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
+            unsafe { stream.copy(&to, &from)? };
+        }
         transfer.done.record(stream)?;
         Ok(transfer)
     }
@@ -145,8 +153,7 @@ impl<'scope> Scope<'scope, '_> {
     /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Unsupported`](crate::Error::Unsupported) on a stream that is being captured, or a failed call.
     pub fn upload<T: Element>(&'scope self, source: &'scope [T], target: &'scope mut DeviceMem<T>) -> Result<()> {
-        // SAFETY: both are borrowed for 'scope, and [`Stream::scope`] waits for the stream before that ends, also on unwind.
-        unsafe { copy_in(target, source, self.stream) }
+        self.enqueue(to_device(target, source, self.stream)?)
     }
 
     /// Enqueues a copy to host memory.
@@ -154,10 +161,18 @@ impl<'scope> Scope<'scope, '_> {
     /// # Errors
     /// As [`upload`](Scope::upload).
     pub fn download<T: Element>(&'scope self, source: &'scope DeviceMem<T>, target: &'scope mut [T]) -> Result<()> {
+        self.enqueue(to_host(source, target, self.stream)?)
+    }
+
+    fn enqueue(&'scope self, copy: Option<Prepared<'scope>>) -> Result<()> {
+        let Some((stream, to, from)) = copy else { return Ok(()) };
         // SAFETY: both are borrowed for 'scope, and [`Stream::scope`] waits for the stream before that ends, also on unwind.
-        unsafe { copy_out(source, target, self.stream) }
+        unsafe { stream.copy(&to, &from) }
     }
 }
+
+/// A copy that a GPU's stream is to make, on a device that was entered.
+type Prepared<'a> = (&'a Arc<HipStream>, Target<'a>, Source<'a>);
 
 /// Makes a copy on the host device, under the same conditions as on a GPU: without units there is no copy.
 fn on_host(stream: &Stream, units: usize, copy: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -165,36 +180,24 @@ fn on_host(stream: &Stream, units: usize, copy: impl FnOnce() -> Result<()>) -> 
     copy()
 }
 
-/// Enqueues a copy to the device.
-///
-/// # Safety
-/// Until the stream has been waited for, both ends stay alive, nothing writes `source`, and only work on this stream uses `target`.
-unsafe fn copy_in<T: Element>(target: &mut DeviceMem<T>, source: &[T], stream: &Stream) -> Result<()> {
+/// A copy to the device; the host device makes it at once.
+fn to_device<'a, T: Element>(target: &'a mut DeviceMem<T>, source: &'a [T], stream: &'a Stream) -> Result<Option<Prepared<'a>>> {
     stream.device().expect_same(target.device(), "the target")?;
     same_length("units copied to the device", target.len(), source.len())?;
-    match (target.bytes_mut().alloc_mut(), stream.hip()) {
-        (Alloc::Hip(to), Some(stream)) => {
-            stream.device().enter()?;
-            // SAFETY: both have this length, as was just checked; that they live and are left alone is the caller's promise.
-            unsafe { stream.copy(to.ptr().cast(), source.as_ptr().cast(), size_of_val(source), hipMemcpyKind::hipMemcpyHostToDevice) }
-        }
-        _ => on_host(stream, source.len(), || target.copy_from_slice(source)),
-    }
+    let Some(hip) = stream.hip() else {
+        return on_host(stream, source.len(), || target.copy_from_slice(source)).map(|()| None);
+    };
+    hip.device().enter()?;
+    Ok(Some((hip, Target::memory(target.bytes_mut()), Source::host(bytemuck::cast_slice(source)))))
 }
 
-/// Enqueues a copy to the host.
-///
-/// # Safety
-/// Until the stream has been waited for, both ends stay alive, nothing writes `source`, and nothing uses `target`.
-unsafe fn copy_out<T: Element>(source: &DeviceMem<T>, target: &mut [T], stream: &Stream) -> Result<()> {
+/// A copy to the host; the host device makes it at once.
+fn to_host<'a, T: Element>(source: &'a DeviceMem<T>, target: &'a mut [T], stream: &'a Stream) -> Result<Option<Prepared<'a>>> {
     stream.device().expect_same(source.device(), "the source")?;
     same_length("units copied from the device", source.len(), target.len())?;
-    match (source.bytes().alloc(), stream.hip()) {
-        (Alloc::Hip(from), Some(stream)) => {
-            stream.device().enter()?;
-            // SAFETY: both have this length, as was just checked; that they live and are left alone is the caller's promise.
-            unsafe { stream.copy(target.as_mut_ptr().cast(), from.ptr().cast(), size_of_val(target), hipMemcpyKind::hipMemcpyDeviceToHost) }
-        }
-        _ => on_host(stream, target.len(), || source.copy_to_slice(target)),
-    }
+    let Some(hip) = stream.hip() else {
+        return on_host(stream, target.len(), || source.copy_to_slice(target)).map(|()| None);
+    };
+    hip.device().enter()?;
+    Ok(Some((hip, Target::host(bytemuck::cast_slice_mut(target)), Source::memory(source.bytes()))))
 }

@@ -78,12 +78,13 @@ impl Stream {
     ) -> usize {
         let whole = out.len() / TURN * TURN;
         let out = &mut out[..whole];
-        if past_caches && (out.as_ptr() as usize).is_multiple_of(64) {
-            // SAFETY: `new` gives a `Stream` only for a set with VBMI, which has these features.
-            unsafe { self.fill_with::<true>(p, first, out, repair) };
-        } else {
-            // SAFETY: the set that `new` was given has these features, else it would have given no `Stream`.
-            unsafe { self.fill_with::<false>(p, first, out, repair) };
+        // SAFETY: `new` gives a `Stream` only for a set with VBMI, which has these features.
+        unsafe {
+            if past_caches && (out.as_ptr() as usize).is_multiple_of(64) {
+                self.fill_with::<true>(p, first, out, repair);
+            } else {
+                self.fill_with::<false>(p, first, out, repair);
+            }
         }
         whole
     }

@@ -8,6 +8,7 @@ use super::avx512::Stream;
 use super::blocks::{Blocks, WINDOW, rows};
 use super::element::element;
 use super::params::{FillParams, flag, passes};
+use crate::device::Address;
 use crate::dtype::DType;
 use crate::parallel;
 use crate::simd::InstructionSet;
@@ -102,12 +103,7 @@ impl Plan<'_> {
 
 /// Memory that several threads write, each thread its own elements.
 #[derive(Clone, Copy)]
-struct Shared(*mut u8);
-
-// SAFETY: `strided` lets no two threads write the same byte.
-unsafe impl Send for Shared {}
-// SAFETY: a shared value gives an address; that no two threads write the same byte through it is what `strided` sees to.
-unsafe impl Sync for Shared {}
+struct Shared(Address<u8>);
 
 /// Elements of a window that lie `step` apart in memory, from index `at` on.
 struct Run<'b> {
@@ -120,7 +116,7 @@ struct Run<'b> {
 
 impl Shared {
     fn at(self, byte: usize) -> *mut u8 {
-        self.0.wrapping_add(byte)
+        self.0.get().wrapping_add(byte)
     }
 
     /// Writes the elements of a run that belong to a pass.
@@ -131,19 +127,19 @@ impl Shared {
     unsafe fn write(self, run: Run<'_>, dtype: DType, pass: u32) {
         let unit = dtype.unit_bytes();
         let Run { bytes, elements, at, step } = run;
-        if pass == 0 && step == 1 {
-            let from = &bytes[elements.start * unit..elements.end * unit];
-            // SAFETY: elements that follow each other lie within the memory, as the caller promises of each.
-            unsafe { self.at(at as usize * unit).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+        if pass == 0 {
+            // Elements that follow each other are copied at once.
+            let together = if step == 1 { elements.len().max(1) } else { 1 };
+            for (i, from) in bytes[elements.start * unit..elements.end * unit].chunks(together * unit).enumerate() {
+                let to = self.at((at + i as i64 * step) as usize * unit);
+                // SAFETY: the elements lie within the memory, and no other thread writes their bytes, as the caller promises.
+                unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+            }
             return;
         }
         for (i, element) in elements.enumerate() {
             let at = (at + i as i64 * step) as usize;
-            if pass == 0 {
-                let from = &bytes[element * unit..(element + 1) * unit];
-                // SAFETY: the element lies within the memory, and no other thread writes its bytes, as the caller promises.
-                unsafe { self.at(at * unit).copy_from_nonoverlapping(from.as_ptr(), unit) };
-            } else if (pass == flag::EVEN) == at.is_multiple_of(2) {
+            if (pass == flag::EVEN) == at.is_multiple_of(2) {
                 // SAFETY: the byte lies within the memory, as its element does; of its two elements only one belongs to this pass, which no
                 // other thread writes, as the caller promises.
                 let byte = unsafe { std::slice::from_raw_parts_mut(self.at(at / 2), 1) };
@@ -155,7 +151,7 @@ impl Shared {
 
 /// Fills the elements wherever the strides lead.
 fn strided(set: InstructionSet, p: &FillParams, dtype: DType, memory: &mut [u8]) {
-    let shared = Shared(memory.as_mut_ptr());
+    let shared = Shared(Address::new(memory.as_mut_ptr()));
     let rank = p.rank as usize;
     let step = if rank == 0 { 1 } else { p.strides[rank - 1] };
     for &pass in passes(p, dtype) {

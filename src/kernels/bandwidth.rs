@@ -5,21 +5,17 @@ use crate::error::Result;
 use hipverify_sys::abi::{Nothing, ReadTwo, WriteOne};
 use std::ptr;
 
-// SAFETY: `extern "C" __global__ void read_two(ReadTwo p)`, for blocks of up to 512 threads.
-const READ_TWO: Kernel<ReadTwo> = unsafe { Kernel::new("bandwidth.hip", "read_two", 512) };
-// SAFETY: `extern "C" __global__ void write_one(WriteOne p)`, for blocks of up to 512 threads.
-const WRITE_ONE: Kernel<WriteOne> = unsafe { Kernel::new("bandwidth.hip", "write_one", 512) };
-// SAFETY: `extern "C" __global__ void nothing(Nothing p)`, for blocks of any size.
-const NOTHING: Kernel<Nothing> = unsafe { Kernel::new("bandwidth.hip", "nothing", 64) };
+const READ_TWO: Kernel<ReadTwo> = Kernel::new("bandwidth.hip", "read_two", 512);
+const WRITE_ONE: Kernel<WriteOne> = Kernel::new("bandwidth.hip", "write_one", 512);
+const NOTHING: Kernel<Nothing> = Kernel::new("bandwidth.hip", "nothing", 64);
 
 /// Reads two blocks of `bytes` bytes each.
 ///
 /// # Safety
 /// Both are valid for reads on the stream's device, aligned to 16 bytes and filled with zeros, until the stream has been waited for.
 pub(crate) unsafe fn read_two(stream: &HipStream, a: *const u8, b: *const u8, bytes: usize) -> Result<()> {
-    let grid = READ_TWO.grid_for(stream.device(), bytes as u64 / 16)?;
     // SAFETY: the blocks are the caller's promise; `never` is written only where something is not zero.
-    unsafe { READ_TWO.launch(stream, grid, &ReadTwo { a, b, bytes: bytes as u64, never: ptr::null_mut() }) }
+    unsafe { READ_TWO.launch_for(stream, bytes as u64 / 16, &ReadTwo { a, b, bytes: bytes as u64, never: ptr::null_mut() }) }
 }
 
 /// Writes a block of `bytes` bytes.
@@ -27,13 +23,12 @@ pub(crate) unsafe fn read_two(stream: &HipStream, a: *const u8, b: *const u8, by
 /// # Safety
 /// It is valid for writes on the stream's device, aligned to 16 bytes and used by nothing else, until the stream has been waited for.
 pub(crate) unsafe fn write_one(stream: &HipStream, a: *mut u8, bytes: usize) -> Result<()> {
-    let grid = WRITE_ONE.grid_for(stream.device(), bytes as u64 / 16)?;
     // SAFETY: the block is the caller's promise, and the kernel writes nothing else.
-    unsafe { WRITE_ONE.launch(stream, grid, &WriteOne { a, bytes: bytes as u64, value: 1, unused: 0 }) }
+    unsafe { WRITE_ONE.launch_for(stream, bytes as u64 / 16, &WriteOne { a, bytes: bytes as u64, value: 1, unused: 0 }) }
 }
 
 /// A launch that does nothing.
 pub(crate) fn nothing(stream: &HipStream) -> Result<()> {
     // SAFETY: with a null address the kernel touches nothing.
-    unsafe { NOTHING.launch(stream, 1, &Nothing { never: ptr::null_mut() }) }
+    unsafe { NOTHING.launch_for(stream, 1, &Nothing { never: ptr::null_mut() }) }
 }

@@ -31,25 +31,19 @@ pub(crate) unsafe fn fill(gpu: &'static HipDevice, p: &FillParams, passes: Passe
         return Err(Error::InvalidArgument { what: "address", value: format!("{target:p}"), limit });
     }
     let Launch { kernel, threads, blocks } = Launch::of(p, passes);
+    let (general, crand) = (Kernel::<Fill>::new("fill.hip", kernel, threads), Kernel::<FillCrand>::new("fill.hip", kernel, threads));
+    let threads = blocks * u64::from(threads);
     gpu.blocking(|queue| {
-        for flags in passes.flags {
+        passes.flags.iter().try_for_each(|flags| {
             let params = FillParams { flags: p.flags | flags, ..*p };
-            if let Some(first) = passes.crand {
-                // SAFETY: `extern "C" __global__ void fill_crand(FillCrand)`, for blocks of 64 threads.
-                let kernel: Kernel<FillCrand> = unsafe { Kernel::new("fill.hip", kernel, threads) };
-                let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
-                // SAFETY: the caller's promise; `blocking` waits.
-                unsafe { kernel.launch(queue, grid, &FillCrand { params, target, first, unused: 0 })? };
-            } else {
-                // SAFETY: all others are `extern "C" __global__ void NAME(Fill)`, for blocks of as many threads as
-                // `Launch::of` says: 512 for the uniform ones, 256 for the others.
-                let kernel: Kernel<Fill> = unsafe { Kernel::new("fill.hip", kernel, threads) };
-                let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
-                // SAFETY: the caller's promise; `blocking` waits.
-                unsafe { kernel.launch(queue, grid, &Fill { params, target })? };
+            // SAFETY: the caller promises the parameters and the memory, which nothing else uses until `blocking` has waited.
+            unsafe {
+                match passes.crand {
+                    Some(first) => crand.launch_for(queue, threads, &FillCrand { params, target, first, unused: 0 }),
+                    None => general.launch_for(queue, threads, &Fill { params, target }),
+                }
             }
-        }
-        Ok(())
+        })
     })
 }
 

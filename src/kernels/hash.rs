@@ -6,8 +6,7 @@ use crate::dtype::Element;
 use crate::error::Result;
 use hipverify_sys::abi::Hash;
 
-// SAFETY: `extern "C" __global__ void hash_bytes(Hash p)`, for blocks of 256 threads.
-const HASH_BYTES: Kernel<Hash> = unsafe { Kernel::new("hash.hip", "hash_bytes", 256) };
+const HASH_BYTES: Kernel<Hash> = Kernel::new("hash.hip", "hash_bytes", 256);
 
 impl DeviceBytes {
     /// A 64-bit hash of the contents: equal on every device for equal bytes.
@@ -48,9 +47,8 @@ fn sum_on(block: &HipAlloc) -> Result<u64> {
     sum.set_zero()?;
     let params = Hash { source: block.ptr(), bytes, sum: sum.ptr().cast() };
     device.blocking(|queue| {
-        let grid = HASH_BYTES.grid_for(device, bytes.div_ceil(16))?;
         // SAFETY: `block` has `bytes` bytes and `sum` eight; both are borrowed until `blocking` has waited.
-        unsafe { HASH_BYTES.launch(queue, grid, &params) }
+        unsafe { HASH_BYTES.launch_for(queue, bytes.div_ceil(16), &params) }
     })?;
     let mut result = [0; 8];
     sum.read(&mut result)?;

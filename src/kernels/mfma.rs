@@ -1,11 +1,10 @@
 //! Launches of the instructions in hip/mfma.hip, and of the GEMM made of them.
 
 use super::{blocks, extent};
-use crate::device::hip::{Kernel, launch};
+use crate::device::hip::Kernel;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::{MfmaGemm, MfmaIssue};
-use std::ptr;
 
 /// Issues the kernel `name` on one wavefront: `steps` register images of A and of B, one of C and of D.
 ///
@@ -17,27 +16,27 @@ pub(crate) unsafe fn issue(name: &str, steps: u32, a: &DeviceBytes, b: &DeviceBy
     let Backend::Hip(gpu) = device.backend() else {
         return Err(Error::Unsupported { what: format!("the instruction of {name}"), by: device.name() });
     };
-    let code = gpu.code("mfma.hip")?;
-    let function = code.function(name)?;
-    let mut issue =
-        MfmaIssue { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_ptr().cast(), d: d.as_mut_ptr().cast(), steps, unused: 0 };
+    let kernel = Kernel::<MfmaIssue>::new("mfma.hip", name, 64).load(gpu)?;
+    let issue = MfmaIssue { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_ptr().cast(), d: d.as_mut_ptr().cast(), steps, unused: 0 };
     gpu.blocking(|queue| {
-        // SAFETY: `extern "C" __global__ void NAME(MfmaIssue p)` for blocks of 64 threads; the caller promises images of the sizes that
-        // the instruction reads and writes, and they stay borrowed until `blocking` has waited.
-        unsafe { launch(&code, function, queue, [1; 3], [64, 1, 1], 0, &mut [ptr::from_mut(&mut issue).cast()]) }
+        // SAFETY: the caller promises images of the sizes that the instruction reads and writes, and they stay borrowed until `blocking` has waited.
+        unsafe { kernel.launch(queue, 1, &issue) }
     })
 }
 
 /// Rows and columns of the tile that one wavefront computes.
 const TILE: usize = 32;
 
-/// C += A * B with C m x n, of 16-bit A and B.
+/// C += A * B with C m x n of f32; A is m x k and B k x n, of bf16 or of f16.
 ///
-/// # Safety
-/// * `name` is `mfma_gemm_f16` or `mfma_gemm_bf16`;
-/// * `a` holds m x k and `b` k x n numbers of 16 bits, `c` m x n of f32, all on the device of `c`.
-pub(crate) unsafe fn gemm(name: &'static str, [m, n, k]: [usize; 3], a: &DeviceBytes, b: &DeviceBytes, c: &mut DeviceBytes) -> Result<()> {
-    let device = c.device().clone();
+/// # Panics
+/// When a block has another size, or lies on another device than `c`: callers have turned such blocks away.
+pub(crate) fn gemm(bf16: bool, [m, n, k]: [usize; 3], a: &DeviceBytes, b: &DeviceBytes, c: &mut DeviceBytes) -> Result<()> {
+    let (name, device) = (if bf16 { "mfma_gemm_bf16" } else { "mfma_gemm_f16" }, c.device().clone());
+    for (block, rows, columns, width) in [(a, m, k, 2), (b, k, n, 2), (&*c, m, n, 4)] {
+        let bytes = rows.checked_mul(columns).and_then(|elements| elements.checked_mul(width));
+        assert!(bytes == Some(block.byte_size()) && block.device().same_as(&device), "{rows} x {columns} elements of {width} bytes");
+    }
     let Backend::Hip(gpu) = device.backend() else {
         return Err(Error::Unsupported { what: name.to_owned(), by: device.name() });
     };
@@ -45,10 +44,9 @@ pub(crate) unsafe fn gemm(name: &'static str, [m, n, k]: [usize; 3], a: &DeviceB
     let grid = blocks("tiles of C", tiles_m.saturating_mul(tiles_n), 64)?;
     let (m, n, k) = (extent("m", m, TILE as u32)?, extent("n", n, TILE as u32)?, extent("k", k, TILE as u32)?);
     let params = MfmaGemm { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_mut_ptr().cast(), m, n, k, tiles_n: tiles_n as u32 };
-    // SAFETY: both are `extern "C" __global__ void NAME(MfmaGemm p)` for blocks of 64 threads.
-    let code: Kernel<MfmaGemm> = unsafe { Kernel::new("mfma.hip", name, 64) };
     gpu.blocking(|queue| {
-        // SAFETY: the caller promises m x k, k x n and m x n elements, inside which the kernel reads and writes; the buffers stay borrowed
+        let code = Kernel::<MfmaGemm>::new("mfma.hip", name, 64).load(gpu)?;
+        // SAFETY: the blocks have m x k, k x n and m x n elements on this device, inside which the kernel reads and writes; the buffers stay borrowed
         // until `blocking` has waited.
         unsafe { code.launch(queue, grid, &params) }
     })

@@ -1,11 +1,10 @@
 //! Launches of the instructions in hip/mma.hip.
 
 use super::{blocks, extent};
-use crate::device::hip::launch;
+use crate::device::hip::Kernel;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::MfmaIssue;
-use std::ptr;
 
 /// Issues the kernel `name` on `warps` warps: `steps` register images of A and of B for each, one of C and of D.
 ///
@@ -28,13 +27,10 @@ pub(crate) unsafe fn issue(
     // The number of an image is 32 bits.
     extent("tiles times steps", warps.saturating_mul(steps), 0)?;
     let steps = extent("steps", steps, 0)?;
-    let code = gpu.code("mma.hip")?;
-    let function = code.function(name)?;
-    let mut issue =
-        MfmaIssue { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_ptr().cast(), d: d.as_mut_ptr().cast(), steps, unused: 0 };
+    let kernel = Kernel::<MfmaIssue>::new("mma.hip", name, 32).load(gpu)?;
+    let issue = MfmaIssue { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_ptr().cast(), d: d.as_mut_ptr().cast(), steps, unused: 0 };
     gpu.blocking(|queue| {
-        // SAFETY: `extern "C" __global__ void NAME(MfmaIssue p)` for blocks of 32 threads; the caller promises images of the sizes that
-        // the instruction reads and writes, and they stay borrowed until `blocking` has waited.
-        unsafe { launch(&code, function, queue, [grid, 1, 1], [32, 1, 1], 0, &mut [ptr::from_mut(&mut issue).cast()]) }
+        // SAFETY: the caller promises images of the sizes that the instruction reads and writes, and they stay borrowed until `blocking` has waited.
+        unsafe { kernel.launch(queue, grid, &issue) }
     })
 }

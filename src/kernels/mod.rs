@@ -3,15 +3,15 @@
 //! A kernel takes one struct of `hip/abi.h` by value:
 //!
 //! ```ignore
-//! // SAFETY: hip/hash.hip: `extern "C" __global__ void hash_bytes(Hash p)`, for blocks of 256 threads.
-//! const HASH_BYTES: Kernel<Hash> = unsafe { Kernel::new("hash.hip", "hash_bytes", 256) };
+//! const HASH_BYTES: Kernel<Hash> = Kernel::new("hash.hip", "hash_bytes", 256);
 //!
 //! device.blocking(|queue| {
-//!     let grid = HASH_BYTES.grid_for(device, bytes.div_ceil(16))?;
 //!     // SAFETY: `block` has `bytes` bytes and `sum` eight; both are borrowed until `blocking` has waited.
-//!     unsafe { HASH_BYTES.launch(queue, grid, &params) }
+//!     unsafe { HASH_BYTES.launch_for(queue, bytes.div_ceil(16), &params) }
 //! })?;
 //! ```
+//!
+//! What a kernel takes is compared with its declaration in `hip/` when it is loaded; `params` lists the structs.
 //!
 //! With a stream of the caller, [`Stream::hip`](crate::device::Stream::hip) takes the place of the queue and nothing waits. The host's
 //! version of a kernel is in the layer that defines what it computes; small ones (`hash`, `set_value`) are methods written here.
@@ -23,12 +23,14 @@ mod hash;
 pub(crate) mod mfma;
 pub(crate) mod mma;
 pub(crate) mod model_gemm;
+mod params;
 pub(crate) mod reduce_max;
 pub(crate) mod reference;
 mod set_value;
 pub(crate) mod verify;
 
-use crate::device::{Layout, TensorRef};
+use crate::device::hip::HipDevice;
+use crate::device::{Backend, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use hipverify_sys::abi::{self, AnyTensor};
@@ -69,6 +71,12 @@ impl Merged {
 fn any_tensor(dtype: DType, layout: &Layout) -> Result<AnyTensor> {
     let Merged { rank, extents, strides } = Merged::of(layout)?;
     Ok(AnyTensor { extents, strides, offset: layout.offset() as i64, rank, dtype: dtype as u32 })
+}
+
+/// That tensors lie on `gpu`, whose kernels are given their addresses.
+fn expect_on(gpu: &HipDevice, tensors: &[&TensorRef<'_>]) {
+    let here = |tensor: &&TensorRef<'_>| matches!(tensor.device().backend(), Backend::Hip(device) if std::ptr::eq(*device, gpu));
+    assert!(tensors.iter().all(here), "the tensors lie on {}", gpu.name());
 }
 
 /// The address of a tensor, if it is contiguous and aligned to 16 bytes.

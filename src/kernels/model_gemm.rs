@@ -32,8 +32,7 @@ pub(crate) unsafe fn model_gemm(
     b: &DeviceBytes,
     c: &mut DeviceBytes,
 ) -> Result<()> {
-    // SAFETY: each is `extern "C" __global__ void NAME(ModelGemm p)` for blocks of 256 threads.
-    let code: Kernel<ModelGemm> = unsafe { Kernel::new("model_gemm.hip", name, THREADS) };
+    let code: Kernel<ModelGemm> = Kernel::new("model_gemm.hip", name, THREADS);
     let (device, host) = (c.device().clone(), || Error::Unsupported { what: name.to_owned(), by: "the host device".to_owned() });
     let Backend::Hip(gpu) = device.backend() else { return Err(host()) };
     let (rows, columns) = (m.div_ceil(tile), n.div_ceil(tile));
@@ -42,6 +41,7 @@ pub(crate) unsafe fn model_gemm(
     let (a, b, c) = (a.as_ptr().cast(), b.as_ptr().cast(), c.as_mut_ptr().cast());
     let params = ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b, rule, unused: 0 };
     gpu.blocking(|queue| {
+        let code = code.load(gpu)?;
         // SAFETY: the caller promises m x k, k x n and m x n elements, inside which the kernel reads and writes; the buffers stay borrowed
         // until `blocking` has waited.
         unsafe { code.launch(queue, grid, &params) }

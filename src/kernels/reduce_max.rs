@@ -1,8 +1,8 @@
 //! Launches of hip/reduce_max.hip.
 
-use super::{any_tensor, dense_address};
+use super::{any_tensor, dense_address, expect_on};
 use crate::device::TensorRef;
-use crate::device::hip::{HipAlloc, HipDevice, Kernel, PinnedAlloc};
+use crate::device::hip::{CoherentAlloc, HipAlloc, HipDevice, Kernel};
 use crate::error::Result;
 use hipverify_sys::abi::{MaxParams, MaxResult, MaxWorkspace};
 
@@ -10,19 +10,23 @@ use hipverify_sys::abi::{MaxParams, MaxResult, MaxWorkspace};
 struct Workspace {
     /// Zeroed before the first launch; each launch leaves it zeroed.
     scratch: HipAlloc,
-    result: PinnedAlloc,
+    result: CoherentAlloc,
 }
 
 impl Workspace {
     fn new(gpu: &'static HipDevice) -> Result<Workspace> {
         let mut scratch = HipAlloc::new(gpu, size_of::<MaxWorkspace>())?;
         scratch.set_zero()?;
-        Ok(Workspace { scratch, result: PinnedAlloc::coherent(gpu, size_of::<MaxResult>())? })
+        Ok(Workspace { scratch, result: CoherentAlloc::new(gpu, size_of::<MaxResult>())? })
     }
 }
 
 /// The largest finite magnitude of a tensor on `gpu`, which must have elements, and how many of them are not finite.
+///
+/// # Panics
+/// When the tensor does not lie there.
 pub(crate) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Result<MaxResult> {
+    expect_on(gpu, &[tensor]);
     let bits = tensor.dtype().bits();
     // The kernel for any layout adds the offset itself.
     let dense = dense_address(tensor).filter(|_| bits >= 8);
@@ -33,8 +37,7 @@ pub(crate) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Res
         (Some(_), 64) => "reduce_max_64",
         _ => "reduce_max_any",
     };
-    // SAFETY: every kernel of hip/reduce_max.hip is `extern "C" __global__ void NAME(MaxParams)` for blocks of 512 threads.
-    let kernel: Kernel<MaxParams> = unsafe { Kernel::new("reduce_max.hip", name, 512) };
+    let kernel: Kernel<MaxParams> = Kernel::new("reduce_max.hip", name, 512);
     let workspace: Workspace = gpu.workspaces().take().map_or_else(|| Workspace::new(gpu), Ok)?;
     let params = MaxParams {
         tensor: any_tensor(tensor.dtype(), tensor.layout())?,
@@ -46,13 +49,11 @@ pub(crate) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Res
     // A thread takes four vectors of 16 bytes at a time, or one element.
     let per_thread = if dense.is_some() { 4 * 128 / bits as u64 } else { 1 };
     gpu.blocking(|queue| {
-        let grid = kernel.grid_for(gpu, params.n.div_ceil(per_thread))?;
         // SAFETY: the layout lies within the tensor's memory, which is borrowed until `blocking` has waited; nobody else uses the
         // workspace.
-        unsafe { kernel.launch(queue, grid, &params) }
+        unsafe { kernel.launch_for(queue, params.n.div_ceil(per_thread), &params) }
     })?;
-    // SAFETY: `blocking` has waited for the only kernel that writes it.
-    let result = bytemuck::pod_read_unaligned(unsafe { workspace.result.as_slice() });
+    let words: [u64; size_of::<MaxResult>() / 8] = std::array::from_fn(|i| workspace.result.word(8 * i));
     gpu.workspaces().put(workspace);
-    Ok(result)
+    Ok(bytemuck::cast(words))
 }

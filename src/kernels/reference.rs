@@ -1,6 +1,6 @@
 //! Launches of hip/reference.hip.
 
-use super::any_tensor;
+use super::{any_tensor, expect_on};
 use crate::device::hip::{HipAlloc, HipDevice, Kernel};
 use crate::device::{TensorMut, TensorRef};
 use crate::error::{Error, Result};
@@ -20,9 +20,12 @@ pub(crate) struct Widening {
 }
 
 /// The elements of a tensor on `device` in logical order, as the sums take them.
+///
+/// # Panics
+/// When the tensor does not lie there.
 pub(crate) fn widen(device: &'static HipDevice, t: &TensorRef<'_>, how: Widening) -> Result<HipAlloc> {
-    // SAFETY: `extern "C" __global__ void reference_widen(ReferenceWiden p)` for blocks of 256 threads.
-    const WIDEN: Kernel<ReferenceWiden> = unsafe { Kernel::new("reference.hip", "reference_widen", 256) };
+    expect_on(device, &[t]);
+    const WIDEN: Kernel<ReferenceWiden> = Kernel::new("reference.hip", "reference_widen", 256);
     let tensor = any_tensor(t.dtype(), t.layout())?;
     let count = t.elements();
     let unit = if how.double { 8 } else { 4 };
@@ -41,10 +44,9 @@ pub(crate) fn widen(device: &'static HipDevice, t: &TensorRef<'_>, how: Widening
         unused: 0,
     };
     device.blocking(|queue| {
-        let grid = WIDEN.grid_for(device, count as u64)?;
         // SAFETY: the layout stays inside the tensor's memory, which is borrowed until `blocking` has waited; the block has
         // memory for every element.
-        unsafe { WIDEN.launch(queue, grid, &params) }
+        unsafe { WIDEN.launch_for(queue, count as u64, &params) }
     })?;
     Ok(block)
 }
@@ -81,13 +83,11 @@ pub(crate) unsafe fn sums(
     let shared = total / rows * rows.div_ceil(kernels.several);
     let busy = shared >= BUSY * u64::from(device.multiprocessors());
     let (name, count) = if busy { (kernels.rows, shared) } else { (kernels.one, total) };
-    // SAFETY: `extern "C" __global__ void NAME(ReferenceSums p)` for blocks of 256 threads.
-    let code: Kernel<ReferenceSums> = unsafe { Kernel::new("reference.hip", name, 256) };
+    let kernel: Kernel<ReferenceSums> = Kernel::new("reference.hip", name, 256);
     let params = ReferenceSums { source: source.ptr().cast(), other: other.ptr().cast(), to: result.ptr().cast(), count, ..*plan };
     device.blocking(|queue| {
-        let grid = code.grid_for(device, count)?;
         // SAFETY: the caller promises that the plan stays inside the three blocks, which live until `blocking` has waited.
-        unsafe { code.launch(queue, grid, &params) }
+        unsafe { kernel.launch_for(queue, count, &params) }
     })?;
     Ok(result)
 }
@@ -108,9 +108,12 @@ pub(crate) struct Finishing {
 }
 
 /// Rounds sums into a tensor on `device`. Returns false, and does nothing, for formats of less than a byte, in which neighbours share a byte.
+///
+/// # Panics
+/// When the tensor does not lie there.
 pub(crate) fn finish(device: &'static HipDevice, sums: &HipAlloc, what: &Finishing, to: &mut TensorMut<'_>) -> Result<bool> {
-    // SAFETY: `extern "C" __global__ void reference_finish(ReferenceFinish p)` for blocks of 256 threads.
-    const FINISH: Kernel<ReferenceFinish> = unsafe { Kernel::new("reference.hip", "reference_finish", 256) };
+    expect_on(device, &[to.as_ref()]);
+    const FINISH: Kernel<ReferenceFinish> = Kernel::new("reference.hip", "reference_finish", 256);
     let (dtype, count) = (to.as_ref().dtype(), to.as_ref().elements());
     if dtype.bits() < 8 {
         return Ok(false);
@@ -141,10 +144,9 @@ pub(crate) fn finish(device: &'static HipDevice, sums: &HipAlloc, what: &Finishi
         unused: 0,
     };
     device.blocking(|queue| {
-        let grid = FINISH.grid_for(device, count as u64)?;
         // SAFETY: there are as many sums as elements, and C and bias are read modulo their lengths; the layout stays inside
         // the tensor, which is borrowed exclusively until `blocking` has waited.
-        unsafe { FINISH.launch(queue, grid, &params) }
+        unsafe { FINISH.launch_for(queue, count as u64, &params) }
     })?;
     Ok(true)
 }

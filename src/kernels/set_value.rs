@@ -6,8 +6,7 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use hipverify_sys::abi::SetValue;
 
-// SAFETY: `extern "C" __global__ void set_value(SetValue p)`, for blocks of 256 threads.
-const SET_VALUE: Kernel<SetValue> = unsafe { Kernel::new("set_value.hip", "set_value", 256) };
+const SET_VALUE: Kernel<SetValue> = Kernel::new("set_value.hip", "set_value", 256);
 
 impl DeviceBytes {
     /// Repeats the bytes of `value` over the whole block.
@@ -54,8 +53,7 @@ fn set_on(block: &mut HipAlloc, value: &[u8]) -> Result<()> {
     let (device, bytes) = (block.device(), block.bytes() as u64);
     let params = SetValue { target: block.ptr(), bytes, pattern: bytemuck::cast(pattern) };
     device.blocking(|queue| {
-        let grid = SET_VALUE.grid_for(device, bytes.div_ceil(16))?;
         // SAFETY: the block has `bytes` bytes, is borrowed until `blocking` has waited, and hipMalloc aligns to 256.
-        unsafe { SET_VALUE.launch(queue, grid, &params) }
+        unsafe { SET_VALUE.launch_for(queue, bytes.div_ceil(16), &params) }
     })
 }

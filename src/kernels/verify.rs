@@ -12,13 +12,14 @@ pub(crate) use names::FirstPass;
 pub(crate) use workspace::Workspace;
 
 use self::pack::{Packing, Ranges};
-use super::Merged;
+use super::{Merged, expect_on};
 use crate::device::TensorRef;
 use crate::device::hip::{HipDevice, HipStream, Kernel, Loaded};
 use crate::dtype::DType;
 use crate::error::Result;
 use hipverify_sys::abi::{
-    PARTIAL_TILES, SUMS, TILE_LANES, TILE_ROWS, VerifyExplain, VerifyFarthest, VerifyOperand, VerifyPack, VerifyParams, VerifyResult,
+    MAX_LISTED, PARTIAL_TILES, SUMS, TILE_LANES, TILE_ROWS, VerifyExplain, VerifyFarthest, VerifyOperand, VerifyPack, VerifyParams,
+    VerifyResult,
 };
 use std::sync::Arc;
 
@@ -34,9 +35,6 @@ const PAIRS_OF_BYTES: usize = 1 << 16;
 const SUBGROUP: u64 = TILE_LANES as u64;
 
 /// A pair of tensors, and what is to be computed for it.
-///
-/// It is *valid* for a device when both tensors lie there, have the same shape and at least one element, and at most `MAX_LISTED` mismatches
-/// are to be listed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     pub result: &'a TensorRef<'a>,
@@ -50,6 +48,18 @@ impl<'a> Question<'a> {
     /// Result and reference as a kernel's operands: the narrower format first.
     fn operands(&self) -> [&'a TensorRef<'a>; 2] {
         if self.swapped() { [self.reference, self.result] } else { [self.result, self.reference] }
+    }
+
+    /// That kernels can be asked: both tensors lie on `gpu`, have the same shape and at least one element, and at most `MAX_LISTED` mismatches are to be
+    /// listed.
+    ///
+    /// # Panics
+    /// When that is not so: callers have turned such pairs away.
+    fn expect_valid(&self, gpu: &HipDevice) {
+        let Question { result, reference, params, .. } = self;
+        expect_on(gpu, &[result, reference]);
+        assert!(result.shape() == reference.shape() && result.elements() > 0, "both tensors have one shape, with elements");
+        assert!(params.listed <= MAX_LISTED, "{} mismatches to list, {MAX_LISTED} at most", params.listed);
     }
 
     /// Whether the reference is the first operand.
@@ -109,11 +119,12 @@ impl Step<'_> {
     /// # Safety
     /// As [`Loaded::launch`].
     unsafe fn launch(&self, stream: &HipStream) -> Result<()> {
-        match self {
-            // SAFETY: the caller's promise.
-            Step::Pack(kernel, grid, params) => unsafe { kernel.launch(stream, *grid, params) },
-            // SAFETY: the caller's promise.
-            Step::Compare(kernel, grid, params) => unsafe { kernel.launch(stream, *grid, params) },
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Step::Pack(kernel, grid, params) => kernel.launch(stream, *grid, params),
+                Step::Compare(kernel, grid, params) => kernel.launch(stream, *grid, params),
+            }
         }
     }
 }
@@ -142,10 +153,7 @@ impl Launch {
 
     /// The launch for dense tensors of these formats.
     fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, first_pass: FirstPass) -> Result<Launch> {
-        let load = |(file, name)| {
-            // SAFETY: every kernel of hip/verify/ that compares is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
-            unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.shared_on_nvidia(names::ring_bytes(name)).load(gpu)
-        };
+        let load = |(file, name)| Kernel::<VerifyParams>::new(file, name, BLOCK).shared_on_nvidia(names::ring_bytes(name)).load(gpu);
         let (tile, elements) = (tile(dtypes) as u64, elements as u64);
         // Both are loaded whatever the size, so that a workspace that is prepared for a large comparison, or a small one, serves both.
         let by_size = |name, of_many: Option<names::Name>| -> Result<_> {
@@ -287,12 +295,16 @@ pub(crate) struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// Computes the values of all questions: enqueues all first passes, then waits once.
     ///
-    /// # Safety
-    /// Each question is [valid](Question) for `gpu`.
-    pub(crate) unsafe fn values(gpu: &'static HipDevice, questions: impl ExactSizeIterator<Item = Question<'a>>) -> Result<Batch<'a>> {
+    /// # Panics
+    /// When a question is not [valid](Question::expect_valid) for `gpu`.
+    pub(crate) fn values(gpu: &'static HipDevice, questions: impl ExactSizeIterator<Item = Question<'a>>) -> Result<Batch<'a>> {
         let ranges = gpu.workspaces().take().map_or_else(|| Ranges::new(gpu), Ok)?;
         let mut batch = Batch { gpu, comparisons: Vec::with_capacity(questions.len()), ranges };
-        let launches = questions.map(|question| Ok((Launch::packing(gpu, &question)?, question))).collect::<Result<Vec<_>>>()?;
+        let launch = |question: Question<'a>| {
+            question.expect_valid(gpu);
+            Ok((Launch::packing(gpu, &question)?, question))
+        };
+        let launches = questions.map(launch).collect::<Result<Vec<_>>>()?;
         batch.ranges.reserve(gpu, launches.iter().map(|(launch, _)| launch.packed_bytes()).fold([0; 2], larger))?;
         let enqueue = |batch: &mut Batch<'a>, queue: &Arc<HipStream>| {
             let mut last = None;
@@ -304,8 +316,9 @@ impl<'a> Batch<'a> {
                 // Kept before the launch: whatever fails later, `blocking_until` waits before the memory can go.
                 batch.comparisons.push((question, workspace));
                 for step in launch.values_steps(params, batch.ranges.addresses()) {
-                    // SAFETY: the tensors are borrowed for longer than `blocking_until` takes, which waits; workspace and ranges are large enough for
-                    // this launch, no other uses the workspace, and those that use the ranges come before or after on this stream.
+                    // SAFETY: the question is valid, and its tensors are borrowed for longer than `blocking_until` takes, which waits; workspace and
+                    // ranges are large enough for this launch, no other uses the workspace, and those that use the ranges come before or after on
+                    // this stream.
                     let (launched, here) = queue.enqueue_last(|| unsafe { step.launch(queue) });
                     launched?;
                     last = here;
@@ -329,7 +342,7 @@ impl<'a> Batch<'a> {
                 let launch = Launch::packing(gpu, question)?;
                 let params = VerifyParams { explain: VerifyExplain::EXPLAIN_ALWAYS, ..workspace.params(question, &launch.explain)? };
                 for step in launch.explain_steps(params, batch.ranges.addresses()) {
-                    // SAFETY: `values` was promised a valid question, whose tensors are borrowed for longer than `blocking_until` takes, which waits;
+                    // SAFETY: `values` has found the question valid, whose tensors are borrowed for longer than `blocking_until` takes, which waits;
                     // workspace and ranges are large enough for both passes since then, no other launch uses the workspace, and those that use the
                     // ranges come before or after on this stream.
                     let (launched, here) = queue.enqueue_last(|| unsafe { step.launch(queue) });

@@ -100,8 +100,7 @@ impl Conv {
             let (plan, first_is) = self.plan(accumulate)?;
             let family =
                 Family { arithmetic, magnitudes: least, plan, first: first_is, operands: [first, second], elements: self.elements() };
-            // SAFETY: `check` found that the tensors have the shapes of this convolution.
-            let sums = unsafe { family.sums(gpu)? };
+            let sums = family.sums(gpu)?;
             return gpu::write(gpu, &sums, single, to);
         }
         let values = Operands::read(arithmetic, first, second)?;

@@ -175,8 +175,7 @@ impl<'a> Gemm<'a> {
             let plan = plan::matrices([product.batch, product.m, product.n, product.k], product.a_at, product.b_at)?;
             let family =
                 Family { arithmetic, magnitudes: least, plan, first: First::Other, operands: [a, b], elements: product.elements() };
-            // SAFETY: the product was made of the shapes of operands and result.
-            let sums = unsafe { family.sums(gpu)? };
+            let sums = family.sums(gpu)?;
             if finish(gpu, &sums, &self.finishing(gpu, c.map(|(c, _)| c), magnitudes)?, d)? {
                 return Ok(());
             }

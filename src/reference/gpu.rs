@@ -28,9 +28,9 @@ impl Family<'_> {
     /// # Errors
     /// An accumulation that the device code lacks, too little memory, a failed launch.
     ///
-    /// # Safety
-    /// The plan is that of the operands' shapes and of a result of so many elements.
-    pub(crate) unsafe fn sums(&self, gpu: &'static HipDevice) -> Result<HipAlloc> {
+    /// # Panics
+    /// When the plan is none of operands and of a result with so many elements, or they lie elsewhere: callers make it of their shapes.
+    pub(crate) fn sums(&self, gpu: &'static HipDevice) -> Result<HipAlloc> {
         let accumulate = self.arithmetic.accumulate;
         let sum = plan::sum(accumulate).ok_or_else(|| Error::Unsupported {
             what: format!("accumulation {accumulate}"),
@@ -50,7 +50,9 @@ impl Family<'_> {
         let (source, other) = if self.first == First::Source { (0, 1) } else { (1, 0) };
         let (blocks, tensors) = ([&a, &b], self.operands);
         let plan = ReferenceSums { source_dtype: tensors[source].dtype() as u32, rule: sum.rule, ..self.plan };
-        // SAFETY: both operands are what the kernels of this sum take; the plan is the caller's promise.
+        let elements = [tensors[source].elements(), tensors[other].elements(), self.elements];
+        assert!(plan::stays_inside(&plan, elements), "the plan is that of the operands and the result");
+        // SAFETY: both operands are what the kernels of this sum take, and the plan stays inside them and the result.
         unsafe { sums(gpu, sum.kernels, &plan, [blocks[source], blocks[other]], self.elements) }
     }
 }

@@ -62,9 +62,7 @@ pub fn mfma_gemm<T: Scalar>((m, n, k): (usize, usize, usize), a: &DeviceMem<T>, 
     };
     mfma_gemm_instruction(arch, T::DTYPE)?;
     super::model_gemm::check_lengths((m, n, k), a, b, c)?;
-    let name = if T::DTYPE == DType::F16 { "mfma_gemm_f16" } else { "mfma_gemm_bf16" };
-    // SAFETY: `check_lengths` has found m x k, k x n and m x n elements on one device; `T` is f16 or bf16, or there were no instruction.
-    unsafe { kernels::mfma::gemm(name, [m, n, k], a.bytes(), b.bytes(), c.bytes_mut()) }
+    kernels::mfma::gemm(T::DTYPE == DType::Bf16, [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
 }
 
 #[cfg(test)]

@@ -119,6 +119,20 @@ fn tensor_core(rule: Rule) -> Option<(Sum, ModelKernel)> {
     }
 }
 
+/// Whether every index that a plan gives is below these numbers of elements: of the source, of the other operand and of the result.
+pub(crate) fn stays_inside(p: &ReferenceSums, elements: [usize; 3]) -> bool {
+    let last = |strides: &[u64], extents: &[u32]| -> u128 {
+        strides.iter().zip(extents).map(|(&stride, &extent)| u128::from(stride) * u128::from(extent.saturating_sub(1))).sum()
+    };
+    let channels = [p.channels];
+    let products = p.channels > 0 && !p.window.contains(&0);
+    let source = last(&p.source_at, &p.extent) + last(&p.source_space, &p.positions) + last(&[p.source_channel], &channels);
+    let other = last(&p.other_at, &p.extent) + last(&p.other_space, &p.window) + last(&[p.other_channel], &channels);
+    let [in_source, in_other, in_result] = elements.map(|n| move |last: u128| last < n as u128);
+    // Without elements there is no launch, and without products nothing is read.
+    p.extent.contains(&0) || (in_result(last(&p.to_at, &p.extent)) && (!products || (in_source(source) && in_other(other))))
+}
+
 fn wide<const N: usize>(strides: [usize; N]) -> [u64; N] {
     strides.map(|s| s as u64)
 }
@@ -272,4 +286,25 @@ pub(crate) fn matrices([batch, m, n, k]: [usize; 4], a: [usize; 3], b: [usize; 3
         rows: 1,
         ..Zeroable::zeroed()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_stay_inside_what_they_were_made_for() {
+        let product = |k| matrices([2, 3, 4, k], [3 * k, k, 1], [k * 4, 4, 1]).unwrap();
+        for (plan, elements, expected, reason) in [
+            (product(5), [40, 30, 24], true, "B, A and the result"),
+            (product(5), [39, 30, 24], false, "too small a source"),
+            (product(5), [40, 29, 24], false, "too small an other operand"),
+            (product(5), [40, 30, 23], false, "too small a result"),
+            (product(0), [0, 0, 24], true, "no products"),
+            (product(0), [0, 0, 23], false, "no products, too small a result"),
+            (matrices([2, 0, 4, 5], [0, 5, 1], [20, 4, 1]).unwrap(), [40, 0, 0], true, "no elements"),
+        ] {
+            assert_eq!(stays_inside(&plan, elements), expected, "{reason}");
+        }
+    }
 }

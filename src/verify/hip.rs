@@ -4,8 +4,8 @@ use super::MaxAbs;
 use super::options::{Explain, Judge, Options, Request};
 use super::rule::{Grid, NonFinite};
 use super::values::{Explanation, Found, Metric, Outcome, Values};
-use crate::device::hip::{HipDevice, HipStream};
-use crate::device::{Backend, TensorRef};
+use crate::device::TensorRef;
+use crate::device::hip::HipDevice;
 use crate::dtype::PairArithmetic;
 use crate::error::Result;
 use crate::kernels;
@@ -29,15 +29,8 @@ pub(super) fn compare<'a>(
     gpu: &'static HipDevice,
     pairs: impl ExactSizeIterator<Item = (&'a TensorRef<'a>, &'a TensorRef<'a>, &'a Request)> + Clone,
 ) -> Result<Vec<Outcome>> {
-    for (result, reference, request) in pairs.clone() {
-        let here = |tensor: &TensorRef<'_>| matches!(tensor.device().backend(), Backend::Hip(device) if std::ptr::eq(*device, gpu));
-        assert!(here(result) && here(reference), "both tensors lie on the GPU that compares them");
-        assert!(result.shape() == reference.shape() && result.elements() > 0, "both tensors have one shape, with elements");
-        assert!(request.first <= Options::MAX_FIRST, "{} mismatches to list, {} at most", request.first, Options::MAX_FIRST);
-    }
     let questions = pairs.clone().map(|(result, reference, request)| question(result, reference, request));
-    // SAFETY: what was just asserted makes a question valid: the device, one shape with elements, the number of mismatches to list.
-    let mut batch = unsafe { Batch::values(gpu, questions)? };
+    let mut batch = Batch::values(gpu, questions)?;
     let values: Vec<Values> = pairs.clone().zip(batch.results()).map(|((.., request), found)| values(&found.values, request)).collect();
     let wanted: Vec<bool> = pairs.zip(&values).map(|((result, _, request), values)| request.explains(values, result)).collect();
     batch.explain(&wanted)?;
@@ -45,23 +38,6 @@ pub(super) fn compare<'a>(
     let outcomes = values.into_iter().zip(explanations).map(|(values, explanation)| Outcome { values, explanation }).collect();
     batch.recycle();
     Ok(outcomes)
-}
-
-/// Enqueues a comparison.
-///
-/// # Safety
-/// Both tensors lie on the stream's device, and the request came from [`request`](super::request) for them. They stay valid and unwritten, and the workspace stays alive and unused by others, until the
-/// stream has been waited for; if it is being captured, as long as the graph may run.
-pub(super) unsafe fn enqueue(
-    workspace: &mut Workspace,
-    stream: &HipStream,
-    result: &TensorRef<'_>,
-    reference: &TensorRef<'_>,
-    request: &Request,
-) -> Result<()> {
-    // SAFETY: `request` has found tensors of one shape, with elements, and no more than `Options::MAX_FIRST` mismatches to list; the rest is
-    // the caller's promise.
-    unsafe { workspace.launch(stream, &question(result, reference, request)) }
 }
 
 /// What the last comparison that was enqueued found, once the work is done; `None` if nothing ran since the last call.
@@ -83,7 +59,8 @@ pub(super) fn first_pass(request: &Request) -> FirstPass {
     }
 }
 
-fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request: &Request) -> Question<'a> {
+/// What the kernels are asked.
+pub(super) fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request: &Request) -> Question<'a> {
     let arithmetic = PairArithmetic::of(result.dtype(), reference.dtype());
     let grid = Grid::asked(request, result.dtype(), arithmetic == PairArithmetic::F32);
     let thresholds = request.thresholds;

@@ -287,9 +287,8 @@ impl Comparison<'_> {
     /// being captured; the workspace is taken for this comparison alone.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         if let (PlanWorkspace::Hip(workspace), Some(stream)) = (&mut *self.reservation.workspace.lock(), stream.hip()) {
-            // SAFETY: `comparison` has found stream and tensors on the plan's device and made the request; the caller promises the rest for the
-            // tensors and the plan, which owns the workspace.
-            return unsafe { hip::enqueue(workspace, stream, &self.result, &self.reference, &self.request) };
+            // SAFETY: the caller's promise for the tensors and the plan, which owns the workspace.
+            return unsafe { workspace.launch(stream, &hip::question(&self.result, &self.reference, &self.request)) };
         }
         self.reservation.compare_on_host(&self.result, &self.reference, &self.request);
         Ok(())

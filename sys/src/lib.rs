@@ -12,7 +12,8 @@
 //! * [`abi`]: the structs that kernels take and write;
 //! * [`kernels`]: the device code, as sources and as images compiled ahead of time.
 //!
-//! The functions of the table are the C functions: calling them is `unsafe` and everything HIP says about them holds.
+//! The functions of the table are the C functions: everything HIP says about them holds, and calling them is `unsafe`, but for those that take only
+//! numbers and addresses of values that they write.
 //! The safe layer is the crate `hipverify`.
 
 /// What crosses between Rust and the kernels, generated from `hip/abi.h` and checked in. Every struct is what the kernels lay it

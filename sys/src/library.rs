@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 pub(crate) const ABSENT: &str = "no such file";
 
 /// Where functions come from. Two values are equal when they are the same library, whatever names it was opened by.
+///
+/// What it has under the name of one of HIP's functions is that function: it bears the name of one of HIP's libraries, the user has named it as
+/// one, or it is our shim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
     /// A library that was opened by name, as dlopen's handle.
@@ -93,15 +96,14 @@ impl Library {
         if address.is_null() {
             return None;
         }
-        let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: any address may be asked for, and the struct is valid for a write.
-        if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
-            return None;
-        }
-        // SAFETY: dladdr succeeded, so it filled the struct (which is plain old data and was zeroed).
-        let file = unsafe { info.assume_init() }.dli_fname;
-        // SAFETY: the loader's own name of a library that is never closed; checked for null.
-        let name = (!file.is_null()).then(|| unsafe { CStr::from_ptr(file) })?;
+        let (null, null_name) = (core::ptr::null_mut(), core::ptr::null());
+        let mut info = libc::Dl_info { dli_fname: null_name, dli_fbase: null, dli_sname: null_name, dli_saddr: null };
+        // SAFETY: any address may be asked for, and the struct is valid for a write. The name, if one is found, is the loader's own of a library
+        // that is never closed.
+        let name = unsafe {
+            let found = libc::dladdr(address, &mut info) != 0 && !info.dli_fname.is_null();
+            found.then(|| CStr::from_ptr(info.dli_fname))?
+        };
         Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
     }
 

@@ -10,7 +10,7 @@ use crate::bindings::hipError_t;
 use crate::library::{ABSENT, Library, is_loaded, open};
 use crate::rtc::{Rtc, RtcError};
 use crate::table::Api;
-use core::ffi::{CStr, c_void};
+use core::ffi::CStr;
 use once_cell::sync::OnceCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -114,8 +114,7 @@ pub struct Runtime {
 
 impl Runtime {
     fn new(platform: Platform, library: Library, path: PathBuf) -> Result<Runtime, Attempt> {
-        // SAFETY: the library has the name of a HIP runtime (or is our shim) and is never closed.
-        match unsafe { Api::fill(&mut |name| library.symbol(name)) } {
+        match Api::fill(library) {
             Ok((api, absent)) => Ok(Runtime { platform, library, path, api, absent, tried: Vec::new(), rtc: OnceCell::new() }),
             Err(missing) => Err(Attempt::new(path.display(), format!("it has no {}", missing.join(", ")))),
         }
@@ -149,8 +148,7 @@ impl Runtime {
     /// The version as the runtime gives it: `(5, 2)`. `None` when it will not say, as some do without a GPU.
     pub fn version(&self) -> Option<(i32, i32)> {
         let mut version = 0;
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (self.api.hipRuntimeGetVersion)(&mut version) };
+        let error = (self.api.hipRuntimeGetVersion)(&mut version);
         let split = match self.platform {
             Platform::Amd => (version / 10_000_000, version / 100_000 % 100),
             Platform::Nvidia => (version / 1000, version / 10 % 100),
@@ -174,13 +172,12 @@ impl Runtime {
     /// The runtime's code; a runtime without a device mostly says so by one, see [`no_device`].
     pub fn device_count(&self) -> Result<usize, hipError_t> {
         let mut count = 0;
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (self.api.hipGetDeviceCount)(&mut count) };
+        let error = (self.api.hipGetDeviceCount)(&mut count);
         if error == hipError_t::hipSuccess {
             return Ok(usize::try_from(count).unwrap_or(0));
         }
-        // SAFETY: takes nothing. Clears the thread's last error, which the caller is told instead.
-        let _ = unsafe { (self.api.hipGetLastError)() };
+        // Clears the thread's last error, which the caller is told instead.
+        let _ = (self.api.hipGetLastError)();
         Err(error)
     }
 
@@ -195,12 +192,11 @@ impl Runtime {
 
     /// The name of an error code: `hipErrorOutOfMemory`; `unknown error` for a code that the runtime does not know.
     pub fn error_name(&self, error: hipError_t) -> String {
-        // SAFETY: the function takes any code and returns a static string or null.
-        let name = unsafe { (self.api.hipGetErrorName)(error) };
+        let name = (self.api.hipGetErrorName)(error);
         if name.is_null() {
             return "unknown error".to_owned();
         }
-        // SAFETY: not null, so a static C string.
+        // SAFETY: the function returns a static C string or null, which this is not.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 
@@ -217,8 +213,8 @@ impl Runtime {
         })
     }
 
-    pub(crate) fn symbol(&self, name: &CStr) -> *const c_void {
-        self.library.symbol(name)
+    pub(crate) fn library(&self) -> Library {
+        self.library
     }
 }
 

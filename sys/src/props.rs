@@ -38,14 +38,13 @@ impl DeviceProps {
     /// The runtime's error code; `hipErrorNotSupported` when it has neither property function.
     pub fn query(api: &Api, ordinal: c_int) -> Result<DeviceProps, hipError_t> {
         let mut buffer = Buffer([0; 8192]);
-        let (error, arch_at) = if let Some(get) = api.hipGetDevicePropertiesR0600 {
-            // SAFETY: the buffer is aligned for and larger than the struct that the function fills.
-            (unsafe { get((&raw mut buffer).cast::<c_void>(), ordinal) }, ARCH_R0600)
-        } else if let Some(get) = api.hipGetDeviceProperties {
-            // SAFETY: the buffer is aligned for and larger than this older struct, too.
-            (unsafe { get((&raw mut buffer).cast::<hipDeviceProp_t>(), ordinal) }, ARCH_LEGACY)
-        } else {
-            (hipError_t::hipErrorNotSupported, 0)
+        // SAFETY: the buffer is aligned for and larger than either struct, of which each function fills its own.
+        let (error, arch_at) = unsafe {
+            match (api.hipGetDevicePropertiesR0600, api.hipGetDeviceProperties) {
+                (Some(get), _) => (get((&raw mut buffer).cast::<c_void>(), ordinal), ARCH_R0600),
+                (None, Some(get)) => (get((&raw mut buffer).cast::<hipDeviceProp_t>(), ordinal), ARCH_LEGACY),
+                (None, None) => (hipError_t::hipErrorNotSupported, 0),
+            }
         };
         if error != hipError_t::hipSuccess {
             return Err(error);

@@ -5,9 +5,9 @@
 //! itself, then older versions, and newer ones only where there is nothing else. Loaded on first use only.
 
 use crate::bindings::*;
-use crate::library::open;
+use crate::library::{Library, open};
 use crate::load::{Attempt, Runtime};
-use crate::table::{field, note, table, value};
+use crate::table::{declared, field, note, pointer, table, value};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 table! {
     /// The functions of hipRTC.
     pub struct RtcApi {
-        required fn hiprtcVersion(major: *mut c_int, minor: *mut c_int) -> hiprtcResult;
-        required fn hiprtcGetErrorString(error: hiprtcResult) -> *const c_char;
+        safe fn hiprtcVersion(major: &mut c_int, minor: &mut c_int) -> hiprtcResult;
+        safe fn hiprtcGetErrorString(error: hiprtcResult) -> *const c_char;
         required fn hiprtcCreateProgram(program: *mut hiprtcProgram, source: *const c_char, name: *const c_char, count: c_int, headers: *mut *const c_char, names: *mut *const c_char) -> hiprtcResult;
         required fn hiprtcDestroyProgram(program: *mut hiprtcProgram) -> hiprtcResult;
         required fn hiprtcCompileProgram(program: hiprtcProgram, count: c_int, options: *mut *const c_char) -> hiprtcResult;
@@ -86,10 +86,8 @@ impl Rtc {
                 return Ok(rtc);
             }
         }
-        // SAFETY: the runtime is a HIP runtime and stays loaded.
-        match unsafe { RtcApi::fill(&mut |name| runtime.symbol(name)) } {
-            Ok((api, _)) => return Ok(Rtc { api, path: runtime.path().to_owned() }),
-            Err(missing) => attempts.push(Attempt::new(runtime.path().display(), format!("it has no {}", missing[0]))),
+        if let Some(rtc) = try_fill(runtime.library(), runtime.path(), &mut attempts) {
+            return Ok(rtc);
         }
         let beside = |name: &String| folder.map(|folder| folder.join(name)).filter(|path| path.exists());
         let others = names(major).into_iter().flat_map(|name| beside(&name).into_iter().chain([PathBuf::from(name)]));
@@ -113,8 +111,7 @@ impl Rtc {
     /// A failed call.
     pub fn version(&self) -> Result<(i32, i32), RtcError> {
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: both pointers are valid for a write.
-        self.check("hiprtcVersion", unsafe { (self.api.hiprtcVersion)(&mut major, &mut minor) })?;
+        self.check("hiprtcVersion", (self.api.hiprtcVersion)(&mut major, &mut minor))?;
         Ok((major, minor))
     }
 
@@ -131,7 +128,7 @@ impl Rtc {
         let pointers = |list: &[CString]| list.iter().map(|s| s.as_ptr()).collect::<Vec<*const c_char>>();
         let (mut names, mut texts, mut flags) = (pointers(&header_names), pointers(&header_texts), pointers(&options));
 
-        let mut program = Program { api: &self.api, handle: core::ptr::null_mut() };
+        let mut program = Program { rtc: self, handle: core::ptr::null_mut() };
         let count = names.len() as c_int;
         // SAFETY: all strings end in a zero byte and live until the end of this function; the arrays have `count` entries.
         let code = unsafe {
@@ -142,18 +139,12 @@ impl Rtc {
         // SAFETY: the program was created above; the array has as many entries as said.
         let code = unsafe { (self.api.hiprtcCompileProgram)(program.handle, flags.len() as c_int, flags.as_mut_ptr()) };
         if code != hiprtcResult::HIPRTC_SUCCESS {
-            return match program.log().filter(|log| !log.is_empty()) {
+            return match program.log() {
                 Some(log) => Err(RtcError::Compile { log }),
                 None => self.check("hiprtcCompileProgram", code).map(|()| Vec::new()),
             };
         }
-        let mut size = 0;
-        // SAFETY: the program is compiled; the pointer is valid for a write.
-        self.check("hiprtcGetCodeSize", unsafe { (self.api.hiprtcGetCodeSize)(program.handle, &mut size) })?;
-        let mut image = vec![0u8; size];
-        // SAFETY: the buffer has the size that hipRTC asked for.
-        self.check("hiprtcGetCode", unsafe { (self.api.hiprtcGetCode)(program.handle, image.as_mut_ptr().cast()) })?;
-        Ok(image)
+        program.output(Output::Code)
     }
 
     fn check(&self, call: &'static str, code: hiprtcResult) -> Result<(), RtcError> {
@@ -161,12 +152,11 @@ impl Rtc {
     }
 
     fn words(&self, code: hiprtcResult) -> String {
-        // SAFETY: the function takes any code and returns a static string or null.
-        let words = unsafe { (self.api.hiprtcGetErrorString)(code) };
+        let words = (self.api.hiprtcGetErrorString)(code);
         if words.is_null() {
             return format!("code {}", code.0);
         }
-        // SAFETY: not null, so a static C string.
+        // SAFETY: the function returns a static C string or null, which this is not.
         format!("{} ({})", unsafe { CStr::from_ptr(words) }.to_string_lossy(), code.0)
     }
 }
@@ -196,9 +186,14 @@ fn names(major: Option<i32>) -> Vec<String> {
 
 fn try_open(path: &Path, attempts: &mut Vec<Attempt>) -> Option<Rtc> {
     let library = open(path).map_err(|reason| attempts.push(Attempt::new(path.display(), reason))).ok()?;
-    // SAFETY: a library of this name is hipRTC; `open` never unloads it.
-    match unsafe { RtcApi::fill(&mut |name| library.symbol(name)) } {
-        Ok((api, _)) => Some(Rtc { api, path: library.file_of(c"hiprtcVersion").unwrap_or_else(|| path.to_owned()) }),
+    let rtc = try_fill(library, path, attempts)?;
+    Some(Rtc { path: library.file_of(c"hiprtcVersion").unwrap_or(rtc.path), ..rtc })
+}
+
+/// hipRTC of a library that is loaded, if it has all of its functions.
+fn try_fill(library: Library, path: &Path, attempts: &mut Vec<Attempt>) -> Option<Rtc> {
+    match RtcApi::fill(library) {
+        Ok((api, _)) => Some(Rtc { api, path: path.to_owned() }),
         Err(missing) => {
             attempts.push(Attempt::new(path.display(), format!("it has no {}", missing[0])));
             None
@@ -212,23 +207,40 @@ fn list(attempts: &[Attempt]) -> String {
 
 /// A program that is destroyed in the end.
 struct Program<'a> {
-    api: &'a RtcApi,
+    rtc: &'a Rtc,
     handle: hiprtcProgram,
 }
 
+/// What a compilation leaves.
+#[derive(Clone, Copy)]
+enum Output {
+    Code,
+    Log,
+}
+
 impl Program<'_> {
+    /// The compiler's words; `None` if there are none.
     fn log(&self) -> Option<String> {
+        let log = self.output(Output::Log).ok()?;
+        let text = String::from_utf8_lossy(&log);
+        Some(text.trim_end_matches(['\0', '\n']).to_owned()).filter(|text| !text.is_empty())
+    }
+
+    fn output(&self, which: Output) -> Result<Vec<u8>, RtcError> {
+        let api = &self.rtc.api;
+        let (size_call, get_size, call, get) = match which {
+            Output::Code => ("hiprtcGetCodeSize", api.hiprtcGetCodeSize, "hiprtcGetCode", api.hiprtcGetCode),
+            Output::Log => ("hiprtcGetProgramLogSize", api.hiprtcGetProgramLogSize, "hiprtcGetProgramLog", api.hiprtcGetProgramLog),
+        };
         let mut size = 0;
         // SAFETY: the program was created; the pointer is valid for a write.
-        let code = unsafe { (self.api.hiprtcGetProgramLogSize)(self.handle, &mut size) };
-        if code != hiprtcResult::HIPRTC_SUCCESS || size == 0 {
-            return None;
+        self.rtc.check(size_call, unsafe { get_size(self.handle, &mut size) })?;
+        let mut bytes = vec![0u8; size];
+        if size > 0 {
+            // SAFETY: the program was created; the buffer has the size that hipRTC asked for.
+            self.rtc.check(call, unsafe { get(self.handle, bytes.as_mut_ptr().cast()) })?;
         }
-        let mut log = vec![0u8; size];
-        // SAFETY: the buffer has the size that hipRTC asked for.
-        let code = unsafe { (self.api.hiprtcGetProgramLog)(self.handle, log.as_mut_ptr().cast()) };
-        let text = String::from_utf8_lossy(&log);
-        (code == hiprtcResult::HIPRTC_SUCCESS).then(|| text.trim_end_matches(['\0', '\n']).to_owned())
+        Ok(bytes)
     }
 }
 
@@ -236,7 +248,7 @@ impl Drop for Program<'_> {
     fn drop(&mut self) {
         if !self.handle.is_null() {
             // SAFETY: created by hiprtcCreateProgram and destroyed only here. A failure leaks the program, nothing worse.
-            let _ = unsafe { (self.api.hiprtcDestroyProgram)(&mut self.handle) };
+            let _ = unsafe { (self.rtc.api.hiprtcDestroyProgram)(&mut self.handle) };
         }
     }
 }

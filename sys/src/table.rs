@@ -1,36 +1,62 @@
 //! The table of functions: what must be there, what may be absent, all of it checked against the bindings.
 //!
 //! A row that disagrees with HIP's declaration is a type error of this file. The declarations themselves are never linked.
+//!
+//! A row is `required`, `optional` or `safe`: a required function that any arguments suit, because they are numbers and addresses that it writes
+//! one value to. Such a row has `&mut` where C has a pointer, and its function is called without `unsafe`.
 
 use crate::bindings::*;
+use crate::library::Library;
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ushort, c_void};
 
-/// Finds a function by its C name; null when there is none.
-pub(crate) type Resolve<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
+/// An argument of a safe row, and what it is in C.
+pub(crate) trait Argument {
+    type C;
+}
+
+impl<T> Argument for &mut T {
+    type C = *mut T;
+}
+
+macro_rules! the_same_in_c {
+    ($($ty:ty),*) => { $(impl Argument for $ty { type C = $ty; })* };
+}
+the_same_in_c!(c_int, c_uint, usize, hipDeviceAttribute_t, hipError_t, hiprtcResult);
+
+macro_rules! pointer {
+    (safe ($($ty:ty),*) -> $ret:ty) => { extern "C" fn($($ty),*) -> $ret };
+    ($kind:ident ($($ty:ty),*) -> $ret:ty) => { unsafe extern "C" fn($($ty),*) -> $ret };
+}
 
 macro_rules! field {
-    (required $f:ty) => { $f };
     (optional $f:ty) => { Option<$f> };
+    ($kind:ident $f:ty) => { $f };
+}
+
+/// HIP's declaration of a function, as a row says it is.
+macro_rules! declared {
+    (safe ($($ty:ty),*) -> $ret:ty) => { unsafe extern "C" fn($(<$ty as $crate::table::Argument>::C),*) -> $ret };
+    ($kind:ident ($($ty:ty),*) -> $ret:ty) => { unsafe extern "C" fn($($ty),*) -> $ret };
 }
 
 macro_rules! value {
-    (required $f:expr, $missing:ident) => {
+    (optional $f:expr, $missing:ident) => {
+        $f
+    };
+    ($kind:ident $f:expr, $missing:ident) => {
         match $f {
             Some(f) => f,
             None => return Err($missing),
         }
     };
-    (optional $f:expr, $missing:ident) => {
-        $f
-    };
 }
 
 macro_rules! note {
-    (required $name:ident, $missing:ident, $absent:ident) => {
-        $missing.push(stringify!($name))
-    };
     (optional $name:ident, $missing:ident, $absent:ident) => {
         $absent.push(stringify!($name))
+    };
+    ($kind:ident $name:ident, $missing:ident, $absent:ident) => {
+        $missing.push(stringify!($name))
     };
 }
 
@@ -43,29 +69,26 @@ macro_rules! table {
         pub struct $Api {
             $(
                 #[doc = concat!("`", stringify!($name), "(", $(stringify!($arg), ", ",)* ")`")]
-                pub $name: field!($kind unsafe extern "C" fn($($ty),*) -> $ret),
+                pub $name: field!($kind pointer!($kind ($($ty),*) -> $ret)),
             )*
         }
 
-        $(const _: () = { let _: unsafe extern "C" fn($($ty),*) -> $ret = $name; };)*
+        $(const _: () = { let _: declared!($kind ($($ty),*) -> $ret) = $name; };)*
 
         impl $Api {
             /// Fills the table; also gives the names of the optional functions that are absent.
             ///
             /// # Errors
             /// The names of all required functions that are missing.
-            ///
-            /// # Safety
-            /// What `resolve` returns for a name is null or that function of a HIP runtime, which is never unloaded.
             #[allow(non_snake_case)]
-            pub(crate) unsafe fn fill(resolve: $crate::table::Resolve<'_>) -> Result<($Api, Vec<&'static str>), Vec<&'static str>> {
+            pub(crate) fn fill(library: $crate::library::Library) -> Result<($Api, Vec<&'static str>), Vec<&'static str>> {
                 let (mut missing, mut absent) = (Vec::<&'static str>::new(), Vec::<&'static str>::new());
                 $(
-                    let address = $crate::table::look_up(resolve, concat!(stringify!($name), "\0"));
-                    // SAFETY: null becomes None; anything else is the function of this name, whose type the compiler has
-                    // compared with HIP's declaration.
+                    let address = $crate::table::look_up(library, concat!(stringify!($name), "\0"));
+                    // SAFETY: null becomes None; anything else is HIP's function of this name, as a `Library` promises, and stays loaded. The
+                    // compiler has compared the row's type with HIP's declaration, of which a safe row has references for pointers.
                     let $name = unsafe {
-                        core::mem::transmute::<*const c_void, Option<unsafe extern "C" fn($($ty),*) -> $ret>>(address)
+                        core::mem::transmute::<*const c_void, Option<pointer!($kind ($($ty),*) -> $ret)>>(address)
                     };
                     if $name.is_none() {
                         note!($kind $name, missing, absent);
@@ -79,11 +102,11 @@ macro_rules! table {
         }
     };
 }
-pub(crate) use {field, note, table, value};
+pub(crate) use {declared, field, note, pointer, table, value};
 
 /// Looks up a name that ends in a zero byte.
-pub(crate) fn look_up(resolve: Resolve<'_>, name: &str) -> *const c_void {
-    CStr::from_bytes_with_nul(name.as_bytes()).map_or(core::ptr::null(), resolve)
+pub(crate) fn look_up(library: Library, name: &str) -> *const c_void {
+    CStr::from_bytes_with_nul(name.as_bytes()).map_or(core::ptr::null(), |name| library.symbol(name))
 }
 
 // The property function of ROCm 6 and later, which HIP 5's headers do not declare: it fills the 1472-byte layout.
@@ -99,19 +122,18 @@ table! {
     /// ```
     /// # fn show(api: &hipverify_sys::Api) {
     /// let mut count = 0;
-    /// // SAFETY: the pointer is valid for a write.
-    /// let error = unsafe { (api.hipGetDeviceCount)(&mut count) };
+    /// let error = (api.hipGetDeviceCount)(&mut count);
     /// # let _ = error;
     /// # }
     /// ```
     pub struct Api {
-        required fn hipInit(flags: c_uint) -> hipError_t;
-        required fn hipDriverGetVersion(version: *mut c_int) -> hipError_t;
-        required fn hipRuntimeGetVersion(version: *mut c_int) -> hipError_t;
-        required fn hipGetDeviceCount(count: *mut c_int) -> hipError_t;
-        required fn hipGetDevice(device: *mut c_int) -> hipError_t;
-        required fn hipSetDevice(device: c_int) -> hipError_t;
-        required fn hipDeviceGetAttribute(value: *mut c_int, attribute: hipDeviceAttribute_t, device: c_int) -> hipError_t;
+        safe fn hipInit(flags: c_uint) -> hipError_t;
+        safe fn hipDriverGetVersion(version: &mut c_int) -> hipError_t;
+        safe fn hipRuntimeGetVersion(version: &mut c_int) -> hipError_t;
+        safe fn hipGetDeviceCount(count: &mut c_int) -> hipError_t;
+        safe fn hipGetDevice(device: &mut c_int) -> hipError_t;
+        safe fn hipSetDevice(device: c_int) -> hipError_t;
+        safe fn hipDeviceGetAttribute(value: &mut c_int, attribute: hipDeviceAttribute_t, device: c_int) -> hipError_t;
         optional fn hipDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: c_int) -> hipError_t;
         optional fn hipGetDeviceProperties(props: *mut hipDeviceProp_t, device: c_int) -> hipError_t;
         optional fn hipGetDevicePropertiesR0600(props: *mut c_void, device: c_int) -> hipError_t;
@@ -119,21 +141,21 @@ table! {
         optional fn hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> hipError_t;
         optional fn hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint) -> hipError_t;
         optional fn hipDeviceDisablePeerAccess(peer: c_int) -> hipError_t;
-        required fn hipGetErrorName(error: hipError_t) -> *const c_char;
+        safe fn hipGetErrorName(error: hipError_t) -> *const c_char;
         optional fn hipGetErrorString(error: hipError_t) -> *const c_char;
-        required fn hipGetLastError() -> hipError_t;
+        safe fn hipGetLastError() -> hipError_t;
         optional fn hipPeekAtLastError() -> hipError_t;
 
-        required fn hipMalloc(ptr: *mut *mut c_void, size: usize) -> hipError_t;
+        safe fn hipMalloc(ptr: &mut *mut c_void, size: usize) -> hipError_t;
         required fn hipFree(ptr: *mut c_void) -> hipError_t;
         optional fn hipMallocAsync(ptr: *mut *mut c_void, size: usize, stream: hipStream_t) -> hipError_t;
         optional fn hipFreeAsync(ptr: *mut c_void, stream: hipStream_t) -> hipError_t;
-        required fn hipHostMalloc(ptr: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
+        safe fn hipHostMalloc(ptr: &mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
         required fn hipHostFree(ptr: *mut c_void) -> hipError_t;
         optional fn hipHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_void, flags: c_uint) -> hipError_t;
         optional fn hipHostRegister(ptr: *mut c_void, size: usize, flags: c_uint) -> hipError_t;
         optional fn hipHostUnregister(ptr: *mut c_void) -> hipError_t;
-        required fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> hipError_t;
+        safe fn hipMemGetInfo(free: &mut usize, total: &mut usize) -> hipError_t;
         optional fn hipMemcpy(to: *mut c_void, from: *const c_void, size: usize, kind: hipMemcpyKind) -> hipError_t;
         required fn hipMemcpyAsync(to: *mut c_void, from: *const c_void, size: usize, kind: hipMemcpyKind, stream: hipStream_t) -> hipError_t;
         optional fn hipMemcpyPeer(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, size: usize) -> hipError_t;
@@ -145,7 +167,7 @@ table! {
         optional fn hipMemsetD32Async(to: hipDeviceptr_t, value: c_int, count: usize, stream: hipStream_t) -> hipError_t;
         optional fn hipPointerGetAttributes(attributes: *mut hipPointerAttribute_t, ptr: *const c_void) -> hipError_t;
 
-        required fn hipStreamCreateWithFlags(stream: *mut hipStream_t, flags: c_uint) -> hipError_t;
+        safe fn hipStreamCreateWithFlags(stream: &mut hipStream_t, flags: c_uint) -> hipError_t;
         optional fn hipStreamCreateWithPriority(stream: *mut hipStream_t, flags: c_uint, priority: c_int) -> hipError_t;
         required fn hipStreamDestroy(stream: hipStream_t) -> hipError_t;
         required fn hipStreamQuery(stream: hipStream_t) -> hipError_t;
@@ -163,7 +185,7 @@ table! {
         optional fn hipGraphLaunch(exec: hipGraphExec_t, stream: hipStream_t) -> hipError_t;
         optional fn hipGraphExecDestroy(exec: hipGraphExec_t) -> hipError_t;
 
-        required fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> hipError_t;
+        safe fn hipEventCreateWithFlags(event: &mut hipEvent_t, flags: c_uint) -> hipError_t;
         required fn hipEventDestroy(event: hipEvent_t) -> hipError_t;
         required fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> hipError_t;
         required fn hipEventSynchronize(event: hipEvent_t) -> hipError_t;

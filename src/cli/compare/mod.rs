@@ -471,8 +471,8 @@ fn outcome_of(case: &Case) -> Outcome {
 pub(super) fn on_device<'a>(device: &Device, tensor: &'a Loaded<'_>, copy: &'a mut Option<DeviceBytes>) -> Result<TensorRef<'a>> {
     let (bytes, dtype, layout) = (tensor.bytes(), tensor.dtype(), tensor.layout().clone());
     if device.kind() == DeviceKind::Host {
-        // SAFETY: these are bytes of the host, initialised, and borrowed for 'a, so that nothing frees or writes them. `device` knows why it was chosen, which reports tell.
-        return Ok(unsafe { TensorRef::from_raw(device, bytes.as_ptr(), bytes.len(), dtype, layout)? });
+        // `device` knows why it was chosen, which reports tell.
+        return Ok(TensorRef::from_bytes_on(device, bytes, dtype, layout)?);
     }
     let copy = copy.insert(DeviceBytes::new(device, bytes.len())?);
     copy.copy_from_slice(bytes)?;

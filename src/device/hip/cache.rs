@@ -34,11 +34,9 @@ impl Entry {
         let runtime = device.runtime();
         let rtc = runtime.rtc().ok()?;
         let mut versions = [0; 2];
-        // SAFETY: both pointers are valid for a write. A runtime that will not say leaves zeros.
-        unsafe {
-            let _ = (device.api().hipRuntimeGetVersion)(&mut versions[0]);
-            let _ = (device.api().hipDriverGetVersion)(&mut versions[1]);
-        }
+        // A runtime that will not say leaves zeros.
+        let _ = (device.api().hipRuntimeGetVersion)(&mut versions[0]);
+        let _ = (device.api().hipDriverGetVersion)(&mut versions[1]);
         let mut origin = format!("hipverify {}\nruntime {versions:?}\nhipRTC {:?}\n", env!("CARGO_PKG_VERSION"), rtc.version().ok());
         for option in options(device.arch()) {
             origin += &format!("{option}\n");

@@ -1,20 +1,24 @@
 //! Graphs of the runtime: recorded from a stream, launched again and again.
 
 use super::{HipDevice, HipStream};
+use crate::device::Address;
 use crate::device::graph::Kept;
 use crate::device::stream::captured;
 use crate::error::{Error, Result};
-use hipverify_sys::bindings::{hipGraph_t, hipGraphExec_t, hipStreamCaptureMode};
+use hipverify_sys::bindings::{hipGraphExec, hipStreamCaptureMode, ihipGraph};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A graph, ready to be launched.
+///
+/// The runtime's functions on a graph may be called from any thread, but one at a time: they are called where the graph is borrowed exclusively.
 #[derive(Debug)]
 pub(crate) struct HipGraph {
     device: &'static HipDevice,
-    graph: hipGraph_t,
-    exec: hipGraphExec_t,
+    graph: Address<ihipGraph>,
+    /// Null until it can be launched.
+    exec: Address<hipGraphExec>,
     /// The stream of the last launch.
     last: Option<Arc<HipStream>>,
     /// What its launches use.
@@ -22,12 +26,6 @@ pub(crate) struct HipGraph {
     /// Whether a wait for a launch has failed: what launches use may then not be in the state in which they leave it.
     failed: AtomicBool,
 }
-
-// SAFETY: the runtime's graph functions may be called from any thread, one at a time for a graph; they are called by `launch`,
-// `drop` and the end of the recording alone, which have the graph exclusively.
-unsafe impl Send for HipGraph {}
-// SAFETY: `wait`, all that a shared graph can do, calls no function on the graph's handles.
-unsafe impl Sync for HipGraph {}
 
 /// A recording in progress. If it is dropped before its end, it is discarded.
 pub(crate) struct Recording<'a> {
@@ -82,8 +80,10 @@ impl Recording<'_> {
         let mut graph = graph?;
         graph.kept = kept;
         graph.expect_nodes(enqueued)?;
-        // SAFETY: the graph was just recorded; the first pointer is valid for a write, no log is asked for.
-        let error = unsafe { instantiate(&mut graph.exec, graph.graph, ptr::null_mut(), ptr::null_mut(), 0) };
+        let mut exec = ptr::null_mut();
+        // SAFETY: the graph was just recorded and is ours alone; the first pointer is valid for a write, no log is asked for.
+        let error = unsafe { instantiate(&mut exec, graph.graph.get(), ptr::null_mut(), ptr::null_mut(), 0) };
+        graph.exec = Address::new(exec);
         device.check("hipGraphInstantiate", error)?;
         Ok(graph)
     }
@@ -96,7 +96,8 @@ impl Recording<'_> {
             // SAFETY: the stream is alive and the pointer valid for a write.
             let error = unsafe { function!(device, hipStreamEndCapture)?(self.stream.handle(), &mut graph) };
             // From here on dropping it destroys the graph.
-            let graph = HipGraph { device, graph, exec: ptr::null_mut(), last: None, kept: Vec::new(), failed: AtomicBool::new(false) };
+            let (graph, exec) = (Address::new(graph), Address::new(ptr::null_mut()));
+            let graph = HipGraph { device, graph, exec, last: None, kept: Vec::new(), failed: AtomicBool::new(false) };
             let ended = device.check("hipStreamEndCapture", error);
             // What was recorded has not run, and there is nothing to wait for; what the runtime did not record runs already.
             let waited = self.stream.synchronize_entered();
@@ -114,11 +115,11 @@ impl Drop for Recording<'_> {
 impl HipGraph {
     /// Refuses a graph that holds less than was enqueued. HIP 5.2 records no launch by hipModuleLaunchKernel: the kernel runs at once, every
     /// call succeeds, and the graph would do nothing.
-    fn expect_nodes(&self, enqueued: u64) -> Result<()> {
+    fn expect_nodes(&mut self, enqueued: u64) -> Result<()> {
         let count = function!(self.device, hipGraphGetNodes)?;
         let mut nodes = 0;
-        // SAFETY: the graph is alive; without a list of nodes the function writes their number, for which the pointer is valid.
-        self.device.check("hipGraphGetNodes", unsafe { count(self.graph, ptr::null_mut(), &mut nodes) })?;
+        // SAFETY: the graph is alive and borrowed exclusively; without a list of nodes the function writes their number, for which the pointer is valid.
+        self.device.check("hipGraphGetNodes", unsafe { count(self.graph.get(), ptr::null_mut(), &mut nodes) })?;
         if nodes as u64 >= enqueued {
             return Ok(());
         }
@@ -136,8 +137,9 @@ impl HipGraph {
         let launch = function!(self.device, hipGraphLaunch)?;
         self.device.enter()?;
         self.last = Some(Arc::clone(stream));
-        // SAFETY: the graph is whole and the stream alive and of the same device; what the nodes touch is alive as long as the graph.
-        self.device.check("hipGraphLaunch", stream.enqueue(|stream| unsafe { launch(self.exec, stream) }))
+        // SAFETY: the graph is whole and borrowed exclusively, and the stream alive and of the same device; what the nodes touch is alive as long as
+        // the graph.
+        self.device.check("hipGraphLaunch", stream.enqueue(|stream| unsafe { launch(self.exec.get(), stream) }))
     }
 
     /// Waits for the last launch.
@@ -158,15 +160,16 @@ impl Drop for HipGraph {
                 std::mem::forget(std::mem::take(&mut self.kept));
             }
             let mut destroyed = Ok(());
-            if !self.exec.is_null() {
-                // SAFETY: ours, and destroyed only here, with no launch left.
-                let error = unsafe { function!(self.device, hipGraphExecDestroy)?(self.exec) };
-                destroyed = self.device.check("hipGraphExecDestroy", error);
-            }
-            if !self.graph.is_null() {
-                // SAFETY: ours, and destroyed only here, after what was instantiated from it.
-                let error = unsafe { function!(self.device, hipGraphDestroy)?(self.graph) };
-                destroyed = destroyed.and(self.device.check("hipGraphDestroy", error));
+            // SAFETY: both are ours and destroyed only here, first what was instantiated from the other, with no launch left.
+            unsafe {
+                if !self.exec.get().is_null() {
+                    let error = function!(self.device, hipGraphExecDestroy)?(self.exec.get());
+                    destroyed = self.device.check("hipGraphExecDestroy", error);
+                }
+                if !self.graph.get().is_null() {
+                    let error = function!(self.device, hipGraphDestroy)?(self.graph.get());
+                    destroyed = destroyed.and(self.device.check("hipGraphDestroy", error));
+                }
             }
             waited.and(destroyed)
         });

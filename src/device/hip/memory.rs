@@ -1,30 +1,26 @@
-//! Device memory and pinned host memory.
+//! Device memory.
 
+use super::copy::{Source, Target};
 use super::{HipDevice, HipStream};
+use crate::device::Address;
 use crate::error::{Error, Result};
-use hipverify_sys::bindings::{hipError_t, hipHostMallocCoherent, hipHostMallocMapped, hipHostMallocPortable, hipMemcpyKind};
+use hipverify_sys::bindings::hipError_t;
 use std::ffi::c_void;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An owned block of GPU memory, its contents arbitrary. Zero bytes allocate nothing and have a null address.
 #[derive(Debug)]
 pub(crate) struct HipAlloc {
     device: &'static HipDevice,
-    ptr: *mut c_void,
+    ptr: Address<c_void>,
     bytes: usize,
     /// The stream in whose order it was allocated and will be freed; without one, hipMalloc and hipFree are used.
     stream: Option<Arc<HipStream>>,
 }
 
-// SAFETY: the block is owned, and the runtime's functions on it may be called from any thread.
-unsafe impl Send for HipAlloc {}
-// SAFETY: shared access only copies out of the block.
-unsafe impl Sync for HipAlloc {}
-
 /// Maps the runtime's out-of-memory code, which carries no size.
-fn check_alloc(device: &HipDevice, call: &'static str, bytes: usize, error: hipError_t) -> Result<()> {
+pub(super) fn check_alloc(device: &HipDevice, call: &'static str, bytes: usize, error: hipError_t) -> Result<()> {
     let failed = device.check(call, error);
     if error != hipError_t::hipErrorOutOfMemory {
         return failed;
@@ -38,10 +34,9 @@ impl HipAlloc {
         device.enter()?;
         let mut ptr = ptr::null_mut();
         if bytes > 0 {
-            // SAFETY: the pointer is valid for a write.
-            check_alloc(device, "hipMalloc", bytes, unsafe { (device.api().hipMalloc)(&mut ptr, bytes) })?;
+            check_alloc(device, "hipMalloc", bytes, (device.api().hipMalloc)(&mut ptr, bytes))?;
         }
-        Ok(HipAlloc { device, ptr, bytes, stream: None })
+        Ok(HipAlloc { device, ptr: Address::new(ptr), bytes, stream: None })
     }
 
     /// A block that is allocated and freed in the order of a stream's work if the device can do that, otherwise as by [`new`](Self::new).
@@ -64,7 +59,7 @@ impl HipAlloc {
             return HipAlloc::new(device, bytes);
         }
         check_alloc(device, "hipMallocAsync", bytes, error)?;
-        Ok(HipAlloc { device, ptr, bytes, stream: Some(Arc::clone(stream)) })
+        Ok(HipAlloc { device, ptr: Address::new(ptr), bytes, stream: Some(Arc::clone(stream)) })
     }
 
     pub(crate) fn device(&self) -> &'static HipDevice {
@@ -72,7 +67,7 @@ impl HipAlloc {
     }
 
     pub(crate) fn ptr(&self) -> *mut u8 {
-        self.ptr.cast()
+        self.ptr.get().cast()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -82,18 +77,13 @@ impl HipAlloc {
     /// Copies from the host, and waits.
     pub(crate) fn write(&mut self, source: &[u8]) -> Result<()> {
         self.same_size(source.len())?;
-        // SAFETY: both blocks have this size; `blocking` waits before the borrows end.
-        self.device
-            .blocking(|queue| unsafe { queue.copy(self.ptr, source.as_ptr().cast(), source.len(), hipMemcpyKind::hipMemcpyHostToDevice) })
+        self.device.copy(&Target::block(self), &Source::host(source))
     }
 
     /// Copies to the host, and waits.
     pub(crate) fn read(&self, target: &mut [u8]) -> Result<()> {
         self.same_size(target.len())?;
-        // SAFETY: the block and `target` have this size, and `target` is borrowed exclusively until `blocking` has waited.
-        self.device.blocking(|queue| unsafe {
-            queue.copy(target.as_mut_ptr().cast(), self.ptr, target.len(), hipMemcpyKind::hipMemcpyDeviceToHost)
-        })
+        self.device.copy(&Target::host(target), &Source::block(self))
     }
 
     /// Copies from another block, on this GPU or on any other, also one of another runtime, and waits.
@@ -101,8 +91,7 @@ impl HipAlloc {
         self.same_size(source.bytes)?;
         let (from, to) = (source.device, self.device);
         if ptr::eq(from, to) {
-            // SAFETY: both blocks have this size and are borrowed until `blocking` has waited.
-            return to.blocking(|queue| unsafe { queue.copy(self.ptr, source.ptr, self.bytes, hipMemcpyKind::hipMemcpyDeviceToDevice) });
+            return to.copy(&Target::block(self), &Source::block(source));
         }
         if from.platform() != to.platform() {
             // No runtime knows both: by way of the host.
@@ -117,7 +106,8 @@ impl HipAlloc {
             }
             let copy = to.api().hipMemcpyPeerAsync;
             // SAFETY: both blocks have this size and are borrowed until `blocking` has waited.
-            let error = queue.enqueue(|stream| unsafe { copy(self.ptr, to.ordinal, source.ptr, from.ordinal, self.bytes, stream) });
+            let error =
+                queue.enqueue(|stream| unsafe { copy(self.ptr.get(), to.ordinal, source.ptr.get(), from.ordinal, self.bytes, stream) });
             to.check("hipMemcpyPeerAsync", error)
         })
     }
@@ -128,7 +118,7 @@ impl HipAlloc {
                 return Ok(());
             }
             // SAFETY: the block has this size.
-            let error = queue.enqueue(|stream| unsafe { (self.device.api().hipMemsetAsync)(self.ptr, 0, self.bytes, stream) });
+            let error = queue.enqueue(|stream| unsafe { (self.device.api().hipMemsetAsync)(self.ptr.get(), 0, self.bytes, stream) });
             self.device.check("hipMemsetAsync", error)
         })
     }
@@ -140,156 +130,22 @@ impl HipAlloc {
 
 impl Drop for HipAlloc {
     fn drop(&mut self) {
-        if !self.ptr.is_null() {
+        if !self.ptr.get().is_null() {
             let in_order = self.stream.as_ref().and_then(|stream| Some((stream, stream.unless_captured()?)));
             self.device.defer(|| {
                 if let (Some((stream, _operation)), Some(free)) = (&in_order, self.device.api().hipFreeAsync) {
                     // Work on its own stream comes before; only that of the others has to be waited for.
                     let waited = self.device.wait_for_other_streams(stream);
                     // SAFETY: the block came from hipMallocAsync and is freed only here.
-                    let freed = self.device.check("hipFreeAsync", stream.enqueue(|stream| unsafe { free(self.ptr, stream) }));
+                    let freed = self.device.check("hipFreeAsync", stream.enqueue(|stream| unsafe { free(self.ptr.get(), stream) }));
                     return waited.and(freed);
                 }
                 // Work that was enqueued on some stream may still use the block. Freed even when that work failed.
                 let waited = self.device.wait_for_streams();
                 // SAFETY: the block came from hipMalloc, or from hipMallocAsync, whose blocks hipFree takes too, and is freed only here.
-                let freed = self.device.check("hipFree", unsafe { (self.device.api().hipFree)(self.ptr) });
+                let freed = self.device.check("hipFree", unsafe { (self.device.api().hipFree)(self.ptr.get()) });
                 waited.and(freed)
             });
         }
     }
-}
-
-/// Pinned host memory, zeroed. Zero bytes allocate nothing.
-#[derive(Debug)]
-pub(crate) struct PinnedAlloc {
-    device: &'static HipDevice,
-    ptr: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: the block is owned, and no thread's in particular: it is pinned for every context (hipHostMallocPortable) and freed from any thread.
-unsafe impl Send for PinnedAlloc {}
-// SAFETY: what a shared block gives is its address, atomic loads, and slices by a function whose callers promise that no GPU writes meanwhile.
-unsafe impl Sync for PinnedAlloc {}
-
-/// Stands for the alignment of a zero-length allocation.
-#[repr(align(64))]
-struct Aligned;
-
-impl PinnedAlloc {
-    /// Memory that a GPU copies without staging. What the GPU wrote is there when the stream has been waited for.
-    pub(crate) fn new(device: &'static HipDevice, bytes: usize) -> Result<PinnedAlloc> {
-        PinnedAlloc::with_flags(device, bytes, hipHostMallocPortable)
-    }
-
-    /// Memory that kernels write while the host reads it, at the host's own address.
-    ///
-    /// It is fine-grained: no cache of the GPU keeps a write back. A kernel writes its result, then orders these writes by a release fence of
-    /// system scope (`fence_system` of hip/platform.h), then writes the word that says so. The host loads that word by
-    /// [`word`](Self::word), an acquire: once it sees the new value, it sees the whole result, though the kernel may not have ended.
-    /// In coarse-grained memory, which AMD's runtime gives for `hipHostMallocPortable` alone, this holds only after the kernel's end.
-    pub(crate) fn coherent(device: &'static HipDevice, bytes: usize) -> Result<PinnedAlloc> {
-        PinnedAlloc::with_flags(device, bytes, hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent)
-    }
-
-    fn with_flags(device: &'static HipDevice, bytes: usize, flags: u32) -> Result<PinnedAlloc> {
-        device.enter()?;
-        if bytes == 0 {
-            return Ok(PinnedAlloc { device, ptr: NonNull::<Aligned>::dangling().cast(), bytes });
-        }
-        let mut ptr = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (device.api().hipHostMalloc)(&mut ptr, bytes, flags) };
-        check_alloc(device, "hipHostMalloc", bytes, error)?;
-        let out_of_memory = || Error::OutOfMemory { device: device.name(), bytes, reason: "hipHostMalloc gave no address".to_owned() };
-        let ptr = NonNull::new(ptr.cast::<u8>()).ok_or_else(out_of_memory)?;
-        // SAFETY: the block has this size; zeroing makes it initialised for the slices below.
-        unsafe { ptr.as_ptr().write_bytes(0, bytes) };
-        Ok(PinnedAlloc { device, ptr, bytes })
-    }
-
-    /// The address, for writes of the device too.
-    pub(crate) fn ptr(&self) -> *mut u8 {
-        self.ptr.as_ptr()
-    }
-
-    /// The block for reading.
-    ///
-    /// # Safety
-    /// No GPU writes the block as long as the slice lives.
-    pub(crate) unsafe fn as_slice(&self) -> &[u8] {
-        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none), which the borrow of `self` keeps
-        // from the host's writes and the caller from a GPU's.
-        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.bytes) }
-    }
-
-    /// The word at a byte, a multiple of 8, which a GPU may be writing; in [coherent](Self::coherent) memory what it wrote before is seen then.
-    ///
-    /// # Panics
-    /// When the word is not in the buffer.
-    pub(crate) fn word(&self, at: usize) -> u64 {
-        assert!(at.is_multiple_of(8) && at + 8 <= self.bytes, "a word of the buffer");
-        // SAFETY: eight aligned bytes of the buffer, which lives; other writers are GPUs, and they write words.
-        unsafe { AtomicU64::from_ptr(self.ptr.as_ptr().add(at).cast()) }.load(Ordering::Acquire)
-    }
-
-    /// The block for writing.
-    ///
-    /// # Safety
-    /// No GPU reads or writes the block as long as the slice lives.
-    pub(crate) unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none), which are the host's alone by the
-        // exclusive borrow, and no GPU's by the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.bytes) }
-    }
-}
-
-impl Drop for PinnedAlloc {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.device.defer(|| {
-                // SAFETY: the block came from hipHostMalloc and is freed only here; a Transfer waits before it lets go.
-                self.device.check("hipHostFree", unsafe { (self.device.api().hipHostFree)(self.ptr.as_ptr().cast()) })
-            });
-        }
-    }
-}
-
-impl HipStream {
-    /// Enqueues a copy. Zero bytes are no copy.
-    ///
-    /// # Safety
-    /// * Both blocks are valid for `bytes` bytes and for `kind`, until the stream has been waited for;
-    /// * nothing writes `from` or touches `to` until then.
-    pub(crate) unsafe fn copy(self: &Arc<Self>, to: *mut c_void, from: *const c_void, bytes: usize, kind: hipMemcpyKind) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let _open = self.not_recording("a copy")?;
-        self.device().wait_for_allocations(self)?;
-        // SAFETY: the caller's promise.
-        let error = self.enqueue(|stream| unsafe { (self.device().api().hipMemcpyAsync)(to, from, bytes, kind, stream) });
-        self.device().check("hipMemcpyAsync", error)
-    }
-}
-
-/// Copies `to.len()` bytes at `from` to the host, and waits.
-///
-/// # Safety
-/// `from` is valid on `device` for reads of that many bytes.
-pub(crate) unsafe fn download(device: &'static HipDevice, from: *const u8, to: &mut [u8]) -> Result<()> {
-    let kind = hipMemcpyKind::hipMemcpyDeviceToHost;
-    // SAFETY: the source is the caller's promise; the target is borrowed until `blocking` has waited.
-    device.blocking(|queue| unsafe { queue.copy(to.as_mut_ptr().cast(), from.cast_mut().cast(), to.len(), kind) })
-}
-
-/// Copies `from` to `to` on the device, and waits.
-///
-/// # Safety
-/// `to` is valid on `device` for writes of `from.len()` bytes, and nothing else uses those bytes.
-pub(crate) unsafe fn upload(device: &'static HipDevice, from: &[u8], to: *mut u8) -> Result<()> {
-    let kind = hipMemcpyKind::hipMemcpyHostToDevice;
-    // SAFETY: the target is the caller's promise; the source is borrowed until `blocking` has waited.
-    device.blocking(|queue| unsafe { queue.copy(to.cast(), from.as_ptr().cast(), from.len(), kind) })
 }

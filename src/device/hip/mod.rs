@@ -5,23 +5,34 @@
 //! [`HipDevice::blocking`], which first waits for all streams of this crate that still have work: so a blocking operation
 //! comes after everything that was enqueued before it, on whatever stream, although streams are created non-blocking and
 //! the runtime itself orders nothing.
+//!
+//! The runtime's functions may be called from any thread, also by several at once, except that those on a graph are called one at a time.
 
 mod cache;
+mod copy;
+mod declared;
 mod find;
 mod graph;
+mod image;
+mod kernel;
 mod memory;
 mod module;
+mod pinned;
 mod pool;
 mod progress;
 mod registry;
 mod stream;
 
+pub(crate) use copy::{Source, Target};
 #[cfg(feature = "cli")]
 pub(crate) use find::runtimes;
 pub(crate) use find::{all, also_tried, best, open};
 pub(crate) use graph::HipGraph;
-pub(crate) use memory::{HipAlloc, PinnedAlloc, download, upload};
-pub(crate) use module::{Code, Kernel, Loaded, launch};
+pub(crate) use image::Image;
+pub(crate) use kernel::{Kernel, Loaded, Params};
+pub(crate) use memory::HipAlloc;
+pub(crate) use module::{Code, launch};
+pub(crate) use pinned::{CoherentAlloc, PinnedAlloc};
 pub(crate) use progress::LastOf;
 pub(crate) use stream::{HipEvent, HipStream};
 
@@ -64,8 +75,7 @@ thread_local! {
 impl HipDevice {
     fn new(runtime: &'static Runtime, ordinal: c_int, index: usize) -> Result<HipDevice> {
         let check = |call, error| check(runtime, call, error);
-        // SAFETY: takes any number.
-        check("hipSetDevice", unsafe { (runtime.api().hipSetDevice)(ordinal) })?;
+        check("hipSetDevice", (runtime.api().hipSetDevice)(ordinal))?;
         let props = DeviceProps::query(runtime.api(), ordinal);
         let props =
             props.or_else(|e| check("hipGetDeviceProperties", e).map(|()| DeviceProps { name: String::new(), arch: String::new() }))?;
@@ -135,8 +145,7 @@ impl HipDevice {
     /// Free and total bytes, on a device that was entered.
     pub(crate) fn memory_info(&self) -> Result<(usize, usize)> {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: both pointers are valid for a write.
-        self.check("hipMemGetInfo", unsafe { (self.api().hipMemGetInfo)(&mut free, &mut total) })?;
+        self.check("hipMemGetInfo", (self.api().hipMemGetInfo)(&mut free, &mut total))?;
         Ok((free, total))
     }
 
@@ -153,15 +162,13 @@ impl HipDevice {
     fn make_current(&self) -> Result<()> {
         let this = Some((self.platform(), self.ordinal));
         let mut now = -1;
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (self.api().hipGetDevice)(&mut now) };
+        let error = (self.api().hipGetDevice)(&mut now);
         if error != hipError_t::hipSuccess {
             self.clear_last_error();
         } else if CURRENT.get() == this && now == self.ordinal {
             return Ok(());
         }
-        // SAFETY: takes any number.
-        self.check("hipSetDevice", unsafe { (self.api().hipSetDevice)(self.ordinal) })?;
+        self.check("hipSetDevice", (self.api().hipSetDevice)(self.ordinal))?;
         CURRENT.set(this);
         Ok(())
     }
@@ -241,8 +248,7 @@ impl HipDevice {
 /// A number that a device reports about itself; 0 if it reports a negative one.
 fn attribute_of(runtime: &Runtime, ordinal: c_int, attribute: hipDeviceAttribute_t) -> Result<u32> {
     let mut value = 0;
-    // SAFETY: the pointer is valid for a write.
-    let error = unsafe { (runtime.api().hipDeviceGetAttribute)(&mut value, attribute, ordinal) };
+    let error = (runtime.api().hipDeviceGetAttribute)(&mut value, attribute, ordinal);
     check(runtime, "hipDeviceGetAttribute", error).map(|()| u32::try_from(value).unwrap_or(0))
 }
 
@@ -256,8 +262,7 @@ fn has_memory_pools(runtime: &Runtime, ordinal: c_int) -> Result<bool> {
 
 /// Clears the thread's last error, which is nobody else's business: the runtimes of ROCm 7 keep it until somebody asks.
 fn clear_last_error(runtime: &Runtime) {
-    // SAFETY: takes nothing.
-    let _ = unsafe { (runtime.api().hipGetLastError)() };
+    let _ = (runtime.api().hipGetLastError)();
 }
 
 /// Turns an error code into an [`Error`]. Of the two codes that mean "no device" where devices are counted only one does anywhere:

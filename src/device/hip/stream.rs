@@ -3,10 +3,13 @@
 use super::HipDevice;
 use super::progress::{LastOf, Progress};
 use super::registry::{Listed, Queue, Registry};
+use crate::device::Address;
 use crate::device::recording::{Operation, RecordingLock};
 use crate::device::stream::captured;
 use crate::error::{Error, Result};
-use hipverify_sys::bindings::{hipError_t, hipEvent_t, hipEventDefault, hipStream_t, hipStreamCaptureStatus, hipStreamNonBlocking};
+use hipverify_sys::bindings::{
+    hipError_t, hipEventDefault, hipStream_t, hipStreamCaptureStatus, hipStreamNonBlocking, ihipEvent_t, ihipStream_t,
+};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,7 +22,7 @@ pub(crate) type HipStream = Listed<RawStream>;
 #[derive(Debug)]
 pub(crate) struct RawStream {
     device: &'static HipDevice,
-    handle: hipStream_t,
+    handle: Address<ihipStream_t>,
     owned: bool,
     progress: Progress,
     /// How many operations the runtime has accepted: a recording must hold that many.
@@ -30,18 +33,12 @@ pub(crate) struct RawStream {
     pub(super) recording: RecordingLock,
 }
 
-// SAFETY: the runtime's stream functions may be called from any thread.
-unsafe impl Send for RawStream {}
-// SAFETY: the runtime lets several threads enqueue and wait at once; the counts are atomic, and the recording is behind a lock.
-unsafe impl Sync for RawStream {}
-
 impl HipStream {
     /// A new stream that does not wait for the null stream.
     pub(crate) fn new(device: &'static HipDevice) -> Result<Arc<HipStream>> {
         device.enter()?;
         let mut handle = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (device.api().hipStreamCreateWithFlags)(&mut handle, hipStreamNonBlocking) };
+        let error = (device.api().hipStreamCreateWithFlags)(&mut handle, hipStreamNonBlocking);
         device.check("hipStreamCreateWithFlags", error)?;
         Ok(HipStream::wrap(device, handle, true))
     }
@@ -57,7 +54,7 @@ impl HipStream {
     fn wrap(device: &'static HipDevice, handle: hipStream_t, owned: bool) -> Arc<HipStream> {
         let stream = RawStream {
             device,
-            handle,
+            handle: Address::new(handle),
             owned,
             progress: Progress::default(),
             accepted: AtomicU64::new(0),
@@ -75,12 +72,12 @@ impl RawStream {
 
     /// The handle, to look at the stream.
     pub(crate) fn handle(&self) -> hipStream_t {
-        self.handle
+        self.handle.get()
     }
 
     /// Runs a call that enqueues work: the stream counts as busy until the next wait.
     pub(crate) fn enqueue(&self, call: impl FnOnce(hipStream_t) -> hipError_t) -> hipError_t {
-        self.accept(self.progress.during(|| call(self.handle)))
+        self.accept(self.progress.during(|| call(self.handle())))
     }
 
     fn accept(&self, error: hipError_t) -> hipError_t {
@@ -103,7 +100,7 @@ impl RawStream {
 
     /// As [`enqueue`](Self::enqueue), for an allocation: other streams may use the memory only when this stream has completed it.
     pub(super) fn allocate(&self, call: impl FnOnce(hipStream_t) -> hipError_t) -> hipError_t {
-        self.accept(self.progress.allocating(|| call(self.handle)))
+        self.accept(self.progress.allocating(|| call(self.handle())))
     }
 
     /// Whether memory was allocated here since the last wait.
@@ -131,7 +128,7 @@ impl RawStream {
         let Some(ask) = self.device.api().hipStreamIsCapturing else { return false };
         let mut status = hipStreamCaptureStatus::hipStreamCaptureStatusNone;
         // SAFETY: the stream is alive and the pointer valid for a write.
-        let error = unsafe { ask(self.handle, &mut status) };
+        let error = unsafe { ask(self.handle(), &mut status) };
         if error != hipError_t::hipSuccess {
             self.device.clear_last_error();
             return false;
@@ -166,7 +163,7 @@ impl RawStream {
     pub(super) fn synchronize_entered(&self) -> Result<()> {
         self.progress.waiting(|| {
             // SAFETY: the stream is alive as long as this value is.
-            self.device.check("hipStreamSynchronize", unsafe { (self.device.api().hipStreamSynchronize)(self.handle) })
+            self.device.check("hipStreamSynchronize", unsafe { (self.device.api().hipStreamSynchronize)(self.handle()) })
         })
     }
 
@@ -199,7 +196,7 @@ impl RawStream {
         let _open = self.not_recording("waiting for an event")?;
         self.device.enter()?;
         // SAFETY: both are alive and of the same device.
-        let error = self.enqueue(|stream| unsafe { (self.device.api().hipStreamWaitEvent)(stream, event.handle, 0) });
+        let error = self.enqueue(|stream| unsafe { (self.device.api().hipStreamWaitEvent)(stream, event.handle.get(), 0) });
         self.device.check("hipStreamWaitEvent", error)
     }
 }
@@ -221,7 +218,7 @@ impl Drop for RawStream {
         if self.owned {
             self.device.defer(|| {
                 // SAFETY: ours, and destroyed only here; its last owner drops it.
-                self.device.check("hipStreamDestroy", unsafe { (self.device.api().hipStreamDestroy)(self.handle) })
+                self.device.check("hipStreamDestroy", unsafe { (self.device.api().hipStreamDestroy)(self.handle()) })
             });
         }
     }
@@ -231,22 +228,16 @@ impl Drop for RawStream {
 #[derive(Debug)]
 pub(crate) struct HipEvent {
     device: &'static HipDevice,
-    handle: hipEvent_t,
+    handle: Address<ihipEvent_t>,
 }
-
-// SAFETY: the runtime's event functions may be called from any thread.
-unsafe impl Send for HipEvent {}
-// SAFETY: a shared event can be recorded, asked and waited for, which the runtime orders among threads.
-unsafe impl Sync for HipEvent {}
 
 impl HipEvent {
     pub(crate) fn new(device: &'static HipDevice) -> Result<HipEvent> {
         device.enter()?;
         let mut handle = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (device.api().hipEventCreateWithFlags)(&mut handle, hipEventDefault) };
+        let error = (device.api().hipEventCreateWithFlags)(&mut handle, hipEventDefault);
         device.check("hipEventCreateWithFlags", error)?;
-        Ok(HipEvent { device, handle })
+        Ok(HipEvent { device, handle: Address::new(handle) })
     }
 
     pub(crate) fn record(&self, stream: &RawStream) -> Result<()> {
@@ -254,20 +245,20 @@ impl HipEvent {
         let _open = stream.not_recording("an event")?;
         self.device.enter()?;
         // SAFETY: both are alive and of the same device.
-        self.device.check("hipEventRecord", unsafe { (self.device.api().hipEventRecord)(self.handle, stream.handle) })
+        self.device.check("hipEventRecord", unsafe { (self.device.api().hipEventRecord)(self.handle.get(), stream.handle()) })
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
         self.device.enter()?;
         // SAFETY: the event is alive.
-        self.device.check("hipEventSynchronize", unsafe { (self.device.api().hipEventSynchronize)(self.handle) })
+        self.device.check("hipEventSynchronize", unsafe { (self.device.api().hipEventSynchronize)(self.handle.get()) })
     }
 
     /// Whether the work before the event is done.
     pub(crate) fn is_done(&self) -> Result<bool> {
         self.device.enter()?;
         // SAFETY: the event is alive.
-        match unsafe { (self.device.api().hipEventQuery)(self.handle) } {
+        match unsafe { (self.device.api().hipEventQuery)(self.handle.get()) } {
             hipError_t::hipErrorNotReady => Ok(false),
             error => self.device.check("hipEventQuery", error).map(|()| true),
         }
@@ -277,7 +268,7 @@ impl HipEvent {
     pub(crate) fn elapsed_since(&self, start: &HipEvent) -> Result<Duration> {
         let mut ms = 0f32;
         // SAFETY: both are alive and the pointer valid for a write.
-        let error = unsafe { (self.device.api().hipEventElapsedTime)(&mut ms, start.handle, self.handle) };
+        let error = unsafe { (self.device.api().hipEventElapsedTime)(&mut ms, start.handle.get(), self.handle.get()) };
         self.device.check("hipEventElapsedTime", error)?;
         Duration::try_from_secs_f64(f64::from(ms) / 1e3).map_err(|_| Error::InvalidArgument {
             what: "elapsed time",
@@ -291,7 +282,7 @@ impl Drop for HipEvent {
     fn drop(&mut self) {
         self.device.defer(|| {
             // SAFETY: ours, and destroyed only here; the runtime keeps what a stream still needs of it.
-            self.device.check("hipEventDestroy", unsafe { (self.device.api().hipEventDestroy)(self.handle) })
+            self.device.check("hipEventDestroy", unsafe { (self.device.api().hipEventDestroy)(self.handle.get()) })
         });
     }
 }

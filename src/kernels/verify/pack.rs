@@ -56,8 +56,7 @@ impl Packing {
             (32, _) => "pack_32",
             _ => "pack_64",
         };
-        // SAFETY: every kernel of hip/verify/pack.hip is `extern "C" __global__ void NAME(VerifyPack)`, for blocks of 256 threads.
-        let kernel = unsafe { Kernel::<VerifyPack>::new("verify/pack.hip", name, super::BLOCK) }.load(gpu)?;
+        let kernel = Kernel::<VerifyPack>::new("verify/pack.hip", name, super::BLOCK).load(gpu)?;
         Ok(Some(Packing { kernel, from: operand(tensor)?, bits, dimensions, most }))
     }
 

@@ -1,7 +1,7 @@
 //! The workspace of the kernels of one comparison, and the result that they write for the host.
 
 use super::{Launch, Pass, Question, operand};
-use crate::device::hip::{HipAlloc, HipDevice, HipStream, PinnedAlloc};
+use crate::device::hip::{CoherentAlloc, HipAlloc, HipDevice, HipStream};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernels::verify::FirstPass;
@@ -18,7 +18,7 @@ pub(crate) struct Workspace {
     farthest: HipAlloc,
     /// Zeroed likewise.
     firsts: HipAlloc,
-    result: PinnedAlloc,
+    result: CoherentAlloc,
 }
 
 /// The word in which a result states its progress.
@@ -30,7 +30,7 @@ impl Workspace {
         let mut scratch = HipAlloc::new(gpu, size_of::<VerifyWorkspace>())?;
         scratch.set_zero()?;
         let none = || HipAlloc::new(gpu, 0);
-        let result = PinnedAlloc::coherent(gpu, size_of::<VerifyResult>())?;
+        let result = CoherentAlloc::new(gpu, size_of::<VerifyResult>())?;
         Ok(Workspace { scratch, partials: none()?, mismatches: none()?, farthest: none()?, firsts: none()?, result })
     }
 
@@ -84,10 +84,13 @@ impl Workspace {
     /// Enqueues both passes, the second unless the question never asks for it. Their result is there once the work is done.
     ///
     /// # Safety
-    /// * The question is [valid](Question) for the stream's device;
-    /// * its tensors stay valid and unwritten, and the workspace stays alive and unused by others, until the stream has been waited for; if
-    ///   it is being captured, as long as the graph may run.
+    /// The tensors stay valid and unwritten, and the workspace stays alive and unused by others, until the stream has been waited for; if
+    /// it is being captured, as long as the graph may run.
+    ///
+    /// # Panics
+    /// When the question is not [valid](Question::expect_valid) for the stream's device.
     pub(crate) unsafe fn launch(&mut self, stream: &HipStream, question: &Question<'_>) -> Result<()> {
+        question.expect_valid(stream.device());
         let launch = Launch::in_place(stream.device(), question)?;
         if !self.is_large_enough(&launch) {
             let limit = "more than the plan has reserved memory for".to_owned();
@@ -97,14 +100,12 @@ impl Workspace {
         stream.device().wait_for_allocations(stream)?;
         self.mark_unwritten();
         let in_place = [std::ptr::null_mut(); 2];
-        // SAFETY: the workspace has what these launches need, and nothing is packed; tensors and question are the caller's promise.
-        launch.values_steps(values, in_place).try_for_each(|step| unsafe { step.launch(stream) })?;
-        if values.explain == VerifyExplain::EXPLAIN_NEVER {
-            return Ok(());
-        }
         let explain = self.params(question, &launch.explain)?;
-        // SAFETY: the workspace has what these launches need, and nothing is packed; tensors and question are the caller's promise. The first pass comes before on the stream; the second asks its values whether it is wanted.
-        launch.explain_steps(explain, in_place).try_for_each(|step| unsafe { step.launch(stream) })
+        let explain = (values.explain != VerifyExplain::EXPLAIN_NEVER).then(|| launch.explain_steps(explain, in_place));
+        let mut steps = launch.values_steps(values, in_place).chain(explain.into_iter().flatten());
+        // SAFETY: the question is valid, the workspace has what these launches need, and nothing is packed; the tensors are the caller's promise. The
+        // first pass comes before on the stream; the second asks its values whether it is wanted.
+        steps.try_for_each(|step| unsafe { step.launch(stream) })
     }
 
     /// Reads what the last launch found, once the work is done; `None` if nothing ran since the last call. `explain` is the question's.
@@ -118,9 +119,7 @@ impl Workspace {
 
     /// Called before a launch: marks its result as absent.
     pub(super) fn mark_unwritten(&mut self) {
-        // SAFETY: `&mut self` excludes other readers and writers, and no kernel writes it: it has not been launched, or has been waited for.
-        let result = unsafe { self.result.as_mut_slice() };
-        result[VALUED..size_of::<VerifyResult>()].fill(0);
+        [VALUED, EXPLAINED].into_iter().for_each(|word| self.result.set_word(word, 0));
     }
 
     /// Whether the first pass has written its values since the result was marked.

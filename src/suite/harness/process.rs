@@ -28,12 +28,13 @@ pub(crate) fn follow(command: &mut Command) {
 /// Whether a child has ended. Unlike `try_wait` this leaves it there, and so its group's number, which is its own, cannot be another's.
 #[cfg(unix)]
 pub(crate) fn has_ended(child: &mut Child) -> bool {
-    // SAFETY: all zeros are a value of this struct of integers and addresses.
-    let mut state: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the address is that of a variable of this type, which lives longer than the call.
-    let found = unsafe { libc::waitid(libc::P_PID, child.id(), &raw mut state, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) };
-    // SAFETY: the call has filled the field, or left it 0 where no child has ended.
-    found == 0 && unsafe { state.si_pid() } != 0
+    // SAFETY: all zeros are a value of this struct of integers and addresses, whose address the call gets; it fills the field that is read, or leaves it 0
+    // where no child has ended.
+    unsafe {
+        let mut state: libc::siginfo_t = std::mem::zeroed();
+        let found = libc::waitid(libc::P_PID, child.id(), &raw mut state, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
+        found == 0 && state.si_pid() != 0
+    }
 }
 
 #[cfg(not(unix))]
@@ -88,11 +89,12 @@ fn wait_for_the_end() {
             return;
         }
     }
-    // Only a group of its own: one that was not led holds other programs too.
-    // SAFETY: neither call takes arguments or fails.
-    if unsafe { libc::getpgrp() == libc::getpid() } {
-        // SAFETY: a process may end its own group, itself included.
-        unsafe { libc::kill(0, libc::SIGKILL) };
+    // SAFETY: the calls take no addresses. A process may end its own group, itself included.
+    unsafe {
+        // Only a group of its own: one that was not led holds other programs too.
+        if libc::getpgrp() == libc::getpid() {
+            libc::kill(0, libc::SIGKILL);
+        }
     }
 }
 

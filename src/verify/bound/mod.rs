@@ -162,8 +162,7 @@ impl<'a> Comparison<'a> {
     fn tiles(&self) -> Result<(Vec<BoundTile>, [u64; BINS])> {
         match self.tensors[0].device().backend() {
             Backend::Host => Ok(host::tiles(self)),
-            // SAFETY: the tensors lie on this device and have one shape, as `gpu_verify_bound` has found.
-            Backend::Hip(gpu) => unsafe { kernels::tiles(gpu, self.tensors, &self.rule) },
+            Backend::Hip(gpu) => kernels::tiles(gpu, self.tensors, &self.rule),
         }
     }
 
@@ -172,8 +171,7 @@ impl<'a> Comparison<'a> {
         let range = tile * TILE..self.tensors[0].elements().min((tile + 1) * TILE);
         let ratios = match self.tensors[0].device().backend() {
             Backend::Host => host::ratios(self, range.clone()),
-            // SAFETY: as for `tiles`; the elements are some of the tensors', since the tile is one of `tiles`.
-            Backend::Hip(gpu) => unsafe { kernels::ratios(gpu, self.tensors, &self.rule, range.clone())? },
+            Backend::Hip(gpu) => kernels::ratios(gpu, self.tensors, &self.rule, range.clone())?,
         };
         Ok(range.zip(ratios))
     }
