@@ -7,8 +7,8 @@
 // A block's search for pairs that it has not met. A pair that all of its subgroups may skip has the code PASSES or FAILS: it was met before, in a tile before all those that the block still reads. A pair that was met since then is
 // FRESH: another subgroup may meet it at a smaller index, and must not skip it.
 //
-// In a first turn, blocks search the beginning of the tensor together, each a part of it, and publish the codes of the pairs that are there. All of the beginning is searched in this turn, so whatever a block reads afterwards comes
-// after these pairs, or was searched by the block that has it in its part: every block may take over these codes.
+// In a first turn, the blocks that have tiles search the beginning of the tensor together, each a part of it, and publish the codes of the pairs that are there. All of this beginning is searched in this turn (they are the first blocks), so whatever a
+// block reads afterwards comes after these pairs, or was searched by the block that has it in its part: every block may take over these codes.
 template <class Pairs> struct FirstPairs {
     enum { E = Pairs::E };
     static_assert(Pairs::LOADS == 1 && Pairs::PARTS == 1, "E neighbours");
@@ -113,8 +113,8 @@ template <class Pairs> __device__ inline void explain_bytes(const VerifyParams &
     const u32 group = threadIdx.x / SUBGROUP;
     u32 turn = 0;
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * GROUPS; turn == 0 ? p.first_run < pairs.tiles : first < pairs.tiles; turn++) {
-        // In the first turn each subgroup takes one step of the beginning, also if its block has no tiles.
+    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.tiles; turn++) {
+        // In the first turn each subgroup takes one step of the beginning.
         const u64 at = (u64)blockIdx.x * GROUPS + group;
         const u32 steps = pairs.walk.steps, from = turn ? 0 : at % steps;
         const u64 tile = turn ? first + group : p.first_run + at / steps;

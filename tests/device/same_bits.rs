@@ -579,6 +579,11 @@ fn pairs_of_bytes_met_late(target: &Target) -> Result<()> {
     let (tile, turn) = (8_192, 2 * 8 * 8_192);
     let n = target.size(turn + 12 * tile + 77, 4_000_000);
     let pairs = [
+        // In both blocks' parts of the beginning, of 2,048 elements each; and in one, and later.
+        (2_050, [1.75, 1.0]),
+        (1_900, [1.75, 1.0]),
+        (3_900, [-2.0, 1.0]),
+        (4 * tile + 5, [-2.0, 1.0]),
         // It has its code when it is met again, alone in its tile.
         (3, [2.0, 1.0]),
         (turn + 6 * tile + 9, [2.0, 1.0]),

@@ -85,10 +85,6 @@ mutants! {
     /// Subgroups skip what another one has met at the same time, at a larger index.
     StandIn64 pairs_of_a_turn_coded_at_once: "verify/explain_bytes.h", "u32 unknown = ~(codes ^ codes >> 1)" => "u32 unknown = ~(codes | codes >> 1)", "same_bits::pairs_of_bytes";
     StandIn64 pairs_with_codes_pass: "verify/explain_bytes.h", "? Codes::FAILS : Codes::PASSES) << shift" => "? Codes::FAILS : Codes::FAILS) << shift", "same_bits::pairs_of_bytes";
-    /// A block skips what another one has met, but not in the beginning.
-    Asked codes_of_later_turns_published: "verify/explain_bytes.h", "if (turn == 0 && coded)" => "if (coded)", "same_bits::pairs_of_bytes";
-    /// A part of the beginning is not searched by those who have it, and others skip what occurs there.
-    Asked beginning_searched_by_some: "verify/explain_bytes.h", "turn == 0 ? p.first_run < pairs.tiles : first < pairs.tiles" => "first < pairs.tiles", "same_bits::pairs_of_bytes";
     Asked smallest_atol_not_raised: "verify/explain.h", " || !within(distance(a, r), rule.bound(rule.rtol, m, atol))" => "", NUMBERS;
     /// As it is with pairs that are not finite, which are replaced.
     Asked largest_difference_infinite: "verify/pairs.h", "largest = before;" => "", "same_bits::infinite";
