@@ -282,7 +282,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
                 sums.clear(), mismatches.carry();
             }
         };
-        for_parts<ONE_AHEAD, ONE_AHEAD>(pairs, loads, 1u << p.run_log, decode, use, end_tile);
+        for_parts<ONE_AHEAD, true>(pairs, loads, 1u << p.run_log, decode, use, end_tile);
         if constexpr (ALL) s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
     }
     __syncthreads();

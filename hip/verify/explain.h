@@ -32,6 +32,7 @@ template <typename T> struct ExplainShared {
     alignas(16) VerifyFarthest farthest[GROUPS]; // by each subgroup; a compiler may write both numbers together
     u64 first_tile;        // the first one with mismatches
     u64 worst[MAXIMA + 1]; // indices
+    u64 next_tile;         // with mismatches, in turns
     u32 fails[2][GROUPS];  // mismatches of each subgroup among the elements that the block lists from, in turns
     u32 last;
 
@@ -383,22 +384,38 @@ template <class Pairs> __device__ inline bool fails(const VerifyParams &p, const
     return !nonfinite_passes(p, x, y);
 }
 
+// The first tile from `tile` on that has mismatches, or NOWHERE. Called by all threads of a block.
+__device__ inline u64 tile_with_mismatches(const VerifyParams &p, u64 &shared, u64 tile, u64 tiles) {
+    enum { AT_ONCE = 8 };
+    for (; tile < tiles; tile += AT_ONCE * THREADS) {
+        if (threadIdx.x == 0) shared = 0;
+        u32 any[AT_ONCE];
+#pragma unroll
+        for (u32 k = 0; k < AT_ONCE; k++) any[k] = tile + k * THREADS + threadIdx.x < tiles ? p.mismatches[tile + k * THREADS + threadIdx.x] : 0;
+        u64 inverted = 0;
+#pragma unroll
+        for (u32 k = AT_ONCE; k-- > 0;) inverted = any[k] ? ~(tile + k * THREADS + threadIdx.x) : inverted;
+        __syncthreads();
+        if (inverted) atomicMax(&shared, inverted);
+        __syncthreads();
+        inverted = shared;
+        __syncthreads();
+        if (inverted) return ~inverted;
+    }
+    return NOWHERE;
+}
+
 // Lists the first mismatches in the order of their indices. Called by all threads of a block, which take one element each at a time.
 template <class Pairs> __device__ inline void list_mismatches(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule) {
     const u64 all = p.workspace->values.counts[MISMATCHES], count = all < p.listed ? all : p.listed;
     const u32 group = threadIdx.x / SUBGROUP;
     VerifyExplanation &out = p.result->explanation;
-    u64 listed = 0;
+    u64 listed = 0, tile = ~p.workspace->first_tile;
     u32 turn = 0;
     // There are that many, unless the tensors were written after they were counted.
-    for (u64 tile = ~p.workspace->first_tile; listed < count && tile < pairs.tiles; tile++) {
-        // The next tile that has mismatches; all subgroups find the same.
-        const u32 ahead = subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()]);
-        if (!ahead) {
-            tile += SUBGROUP - 1;
-            continue;
-        }
-        tile += __ffs((int)ahead) - 1;
+    for (; listed < count; tile++) {
+        tile = tile_with_mismatches(p, s.next_tile, tile, pairs.tiles);
+        if (tile == NOWHERE) break;
         for (u64 from = tile << pairs.walk.size_log; from < (tile + 1) << pairs.walk.size_log && listed < count; from += THREADS, turn ^= 1) {
             const u64 index = from + threadIdx.x;
             VerifyElement element = {NOWHERE, 0, 0};

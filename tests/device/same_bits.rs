@@ -5,10 +5,10 @@ use crate::suite::tests;
 use crate::target::Target;
 use crate::tensors::{Lcg, elements, encode, repeat, view};
 use anyhow::{Context, Result, ensure};
-use hipverify::device::{Device, DeviceMem, Layout};
+use hipverify::device::{Device, DeviceKind, DeviceMem, Layout, Stream};
 use hipverify::dtype::{DType, F8E4M3, Overflow, Rounding, next_up};
 use hipverify::fill::{FillSpec, fill};
-use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduce_max, gpu_verify_with};
+use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, VerifyPlan, gpu_reduce_max, gpu_verify_with};
 
 tests! {
     Gpus: every_pair_of_formats, formats_of_4_bits, formats_of_two_widths, kinds_of_data_by_several_tolerances,
@@ -701,7 +701,17 @@ fn more_than_2_to_33_elements(target: &Target) -> Result<()> {
         let options = Options::default().explain(Explain::Always);
         let report = gpu_verify_with(&a, &r, &Tolerance::new(1e-3, 1e-3)?, &options)?;
         ensure!(report.first.iter().map(|f| f.index).eq(wrong), "the first mismatches are {:?}", report.first);
-        Ok((a.hash()?, facts(report)))
+        let facts = facts(report);
+        if device.kind() != DeviceKind::Host {
+            // Several launches, in a graph.
+            let stream = Stream::new(device)?;
+            let mut plan = VerifyPlan::new(device, &options.cause(false))?;
+            plan.reserve(DType::F8E4M3, DType::F8E4M3, n)?;
+            let (mut graph, recorded) = stream.capture(|capture| plan.record(capture, &a, &r, &Tolerance::new(1e-3, 1e-3)?))?;
+            graph.launch(&stream)?;
+            same_fields(&self::facts(recorded.report(&graph)?), &facts)?;
+        }
+        Ok((a.hash()?, facts))
     };
     let (found, expected) = (report(&target.device)?, report(&Device::host())?);
     ensure!(found.0 == expected.0, "the hash is {:#x}, the host's {:#x}", found.0, expected.0);
