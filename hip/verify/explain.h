@@ -386,7 +386,7 @@ template <class Pairs> __device__ inline bool fails(const VerifyParams &p, const
 
 // The first tile from `tile` on that has mismatches, or NOWHERE. Called by all threads of a block.
 __device__ inline u64 tile_with_mismatches(const VerifyParams &p, u64 &shared, u64 tile, u64 tiles) {
-    enum { AT_ONCE = 8 };
+    enum { AT_ONCE = LIKE_NVIDIA ? 8 : 4 };
     for (; tile < tiles; tile += AT_ONCE * THREADS) {
         if (threadIdx.x == 0) shared = 0;
         u32 any[AT_ONCE];
@@ -426,6 +426,7 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
             // The numbers of the turn before are read until here.
             __syncthreads();
             u64 rank = listed + __popc(votes & ((1u << lane_of()) - 1));
+#pragma unroll(LIKE_NVIDIA ? GROUPS : 1)
             for (u32 g = 0; g < GROUPS; g++) {
                 rank += g < group ? s.fails[turn][g] : 0;
                 listed += s.fails[turn][g];
