@@ -263,7 +263,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         Sums<float, Pairs::ACCUMULATORS> sums;
         sums.clear();
         static_assert(Pairs::PARTS == 1, "words are shifted once");
-        // Counts load to registers: a ring in shared memory would slow down the loads of codes there (on an H200, f8e4m3: 0.64 of the read ceiling instead of 0.75).
+        // Counts load to registers: a ring in shared memory would slow down the loads of codes there (README.md has values).
         typename Choose<ALL, LoadsAhead<Pairs>, Loads<Pairs>>::Type loads(pairs, ring, run << p.run_log, pairs.loads_in(turn.first, p.run_log));
         const auto decode = [&](u64 index) {
             loads.shift();

@@ -32,7 +32,7 @@ template <typename T> struct ExplainShared {
     alignas(16) VerifyFarthest farthest[GROUPS]; // by each subgroup; a compiler may write both numbers together
     u64 first_tile;        // the first one with mismatches
     u64 worst[MAXIMA + 1]; // indices
-    u64 next_tile;         // with mismatches, in turns
+    u64 next_tile;         // the next one with mismatches, inverted
     u32 fails[2][GROUPS];  // mismatches of each subgroup among the elements that the block lists from, in turns
     u32 last;
 
