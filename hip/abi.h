@@ -477,11 +477,13 @@ struct VerifyParams {
     u32 judge;     // VerifyJudge
     u32 explain;   // VerifyExplain
     u32 listed;    // mismatches to list
-    u32 run_log; // a subgroup takes 2^run_log tiles in a row, up to 16
+    u32 run_log;  // a subgroup takes 2^run_log tiles in a row, up to 16
+    u32 rows_log; // a tile has 2^rows_log rows: TILE_ROWS, or fewer, but at least 2, in passes without sums over small tensors
     u32 by_binade; // whether rtol multiplies the binade of |r| in the result's format, and not |r|
     u32 more;      // whether a launch follows that goes on from here
     u32 blocks;    // of the first launch
     u32 swapped;   // whether the first operand is the reference
+    u32 unused;
     double *partials; // [runs of tiles][SUMS]
     u32 *mismatches;  // [tiles]
     VerifyFarthest *farthest; // [blocks]

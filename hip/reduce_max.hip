@@ -59,7 +59,6 @@ __device__ inline void end(const MaxParams &p, MaxShared &s, double largest) {
         p.result->nans = atomicExch(&w.nans, 0ull);
         p.result->infinities = atomicExch(&w.infinities, 0ull);
         w.blocks_done = 0;
-        fence_system();
     }
 }
 

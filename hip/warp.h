@@ -74,18 +74,28 @@ __device__ inline bool wavefront_any(bool x) { return __any(x); }
 // The votes of a subgroup, one bit per lane.
 __device__ inline u32 subgroup_votes(bool x) { return (u32)((u64)__ballot(x) >> (threadIdx.x % warpSize / SUBGROUP * SUBGROUP)); }
 
+// The sum and the maximum over a subgroup, in all of its lanes.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+// One instruction for 32 bits.
+__device__ inline u32 subgroup_sum(u32 x) { return __reduce_add_sync(0xffffffff, x); }
+__device__ inline u32 subgroup_max(u32 x) { return __reduce_max_sync(0xffffffff, x); }
+__device__ inline u64 subgroup_max(u64 x) {
+    const u32 high = (u32)(x >> 32), highest = subgroup_max(high);
+    return (u64)highest << 32 | subgroup_max(high == highest ? (u32)x : 0);
+}
+#else
 __device__ inline u32 subgroup_sum(u32 x) {
     for (u32 step = SUBGROUP / 2; step > 0; step /= 2) x += __shfl_xor(x, step, SUBGROUP);
     return x;
 }
-
-__device__ inline u64 subgroup_max(u64 x) {
+template <typename X> __device__ inline X subgroup_max(X x) {
     for (u32 step = SUBGROUP / 2; step > 0; step /= 2) {
-        const u64 other = __shfl_xor(x, step, SUBGROUP);
+        const X other = __shfl_xor(x, step, SUBGROUP);
         x = other > x ? other : x;
     }
     return x;
 }
+#endif
 
 // Operations on words of two numbers of f16 or bf16 whose magnitudes have patterns below FINITE_HALF: there both are ordered as their patterns are.
 constexpr u32 FINITE_HALF = 0x7c00;

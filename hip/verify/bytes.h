@@ -119,8 +119,8 @@ template <class Pairs, bool ALL> struct KnownPairs {
     __device__ void update(const Pair &x) {
         if (!wavefront_any(is_beyond(x))) return;
         VerifyWorkspace &w = *p.workspace;
-        const u64 a = subgroup_max(bits_of(magnitude(x.a))), m = subgroup_max(bits_of(x.m)), d = subgroup_max(bits_of(x.d));
-        const u32 lane = lane_of(), mine = (u32)(lane == 0 ? a : lane == 1 ? m : d);
+        const u32 a = subgroup_max(bits_of(magnitude(x.a))), m = subgroup_max(bits_of(x.m)), d = subgroup_max(bits_of(x.d));
+        const u32 lane = lane_of(), mine = lane == 0 ? a : lane == 1 ? m : d;
         if (lane < 3 && mine > s.aside.largest[lane]) {
             const u64 before = atomicMax(lane < 2 ? &w.magnitudes[lane] : &w.maxima[ABSOLUTE], bits_of((double)f32_of(mine)));
             const u32 others = bits_of((float)f64_of(before));

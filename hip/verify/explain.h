@@ -459,8 +459,7 @@ template <class Pairs> __device__ inline void write_explanation(const VerifyPara
     __syncthreads();
 #pragma unroll 1
     for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += THREADS) ((u64 *)&w)[i] = 0;
-    fence_system();
-    __syncthreads();
+    show_host();
     if (t == 0) p.result->explained = 1;
 }
 

@@ -13,10 +13,7 @@ template <typename T> __device__ inline typename Real<T>::Bits limit_of(typename
 
 // The largest number of the arithmetic that is at most x >= 0, as such a pattern.
 template <typename T> __device__ inline typename Real<T>::Bits pattern_up_to(double x) {
-    if (x > Real<double>::max()) return NO_LIMIT<T>;
-    if (x > (double)Real<T>::max()) return bits_of(Real<T>::max());
-    const T t = (T)x;
-    return bits_of(t) - ((double)t > x);
+    return x > Real<double>::max() ? NO_LIMIT<T> : bits_of(Real<T>::rounded_down(x));
 }
 
 // A maximum in the form in which elements are tested against it: that of the epsilon difference is by binade.
@@ -32,7 +29,9 @@ __device__ inline u32 entry_of(double m) {
     return m == 0 ? 0 : entry - 2 < ENTRIES - 2 ? entry : 1;
 }
 // The least reference with an entry from 2 on.
-template <typename T> __device__ inline T least_reference(u32 entry) { return (T)pow2((i32)entry - (sizeof(T) == 4 ? 127 + 24 : 152)); }
+template <typename T> __device__ inline T least_reference(u32 entry);
+template <> __device__ inline float least_reference(u32 entry) { return f32_of(entry << 23) * exp2_f32(-24); }
+template <> __device__ inline double least_reference(u32 entry) { return exp2_f64((i32)entry - 152); }
 
 // The maxima of a block. They only grow, so an old one makes the filter positive more often, never less.
 template <typename T> struct SharedMaxima {
@@ -43,7 +42,7 @@ template <typename T> struct SharedMaxima {
     Allowed allowed[ENTRIES]; // patterns
     Bits ratio, half_ratio;   // the maximum, and half of the distance to the next number
     // Computes the others from `current`. Called by all lanes of a subgroup.
-    __device__ void update(const Rule<T> &rule);
+    __device__ void update(Rule<T> rule);
 };
 
 // Half of the distance from a maximum to the next number, as patterns; 0 where it would underflow, which makes the test positive more often. Nothing exceeds an infinite maximum anyway.
@@ -53,26 +52,28 @@ template <typename T> __device__ inline typename Real<T>::Bits half_of(typename 
     return exponent > down && exponent < Real<T>::EXPONENT ? exponent - down : 0;
 }
 
-template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update(const Rule<T> &rule) {
-    const T all = (T)f64_of(current[RELATIVE]), old = (T)f64_of(current[RELATIVE_OLD]), most = (T)f64_of(current[RATIO]);
-    const double absolute = f64_of(current[ABSOLUTE]), epsilon = by_binade(rule, EPSILON, f64_of(current[EPSILON]));
-    const bool infinite = !(most <= Real<T>::max());
+template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update(Rule<T> rule) {
+    // Out of line, nvcc would not know that this is shared memory.
+    SharedMaxima &s = shared_at<SharedMaxima>(shared_address_of(this));
+    const Bits all = limit_of<T>(bits_of((T)f64_of(s.current[RELATIVE]))), old = limit_of<T>(bits_of((T)f64_of(s.current[RELATIVE_OLD])));
+    const T most = (T)f64_of(s.current[RATIO]);
+    const double absolute = f64_of(s.current[ABSOLUTE]), epsilon = by_binade(rule, EPSILON, f64_of(s.current[EPSILON]));
 #pragma unroll(LIKE_NVIDIA ? 4 : 1)
     for (u32 entry = lane_of(); entry < ENTRIES; entry += SUBGROUP) {
-        // What has no entry of its own needs the exact check whatever its difference.
-        if (entry == 1) continue;
         const T least = entry ? least_reference<T>(entry) : 0;
-        // Where the remainder of a ratio may underflow, every difference needs it, too: the product of two numbers is less than 2^(2 DIGITS) times that of their last places.
-        if (!infinite && most * rule.bound(least) < Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS)) continue;
+        // Every difference needs the exact check where references have no entry of their own; and where the remainder of a ratio may underflow: the product of two numbers is less than 2^(2 DIGITS) times that of their last places.
+        // (A maximum that is infinite is not exceeded, whatever the bound.)
+        const bool any = (entry == 1) | (most * rule.bound(least) < Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS));
         // References above 1e-3 are compared with the smaller maximum, and so are the others of that binade. Zero has no relative difference.
-        atomicMax(&allowed[entry].relative, entry == 0 ? NO_LIMIT<T> : limit_of<T>(bits_of(2 * least > Real<T>::small() ? old : all)));
+        const Bits relative = entry == 0 ? NO_LIMIT<T> : 2 * least > Real<T>::small() ? old : all;
         // A product that may have been rounded is left out.
         const double of_epsilon = epsilon * (double)rule.binade(least);
-        if (epsilon == 0 || of_epsilon > pow2(-960)) atomicMax(&allowed[entry].difference, pattern_up_to<T>(Real<double>::smaller(of_epsilon, absolute)));
+        const Bits difference = sizeof(T) == 4 || epsilon == 0 || of_epsilon > pow2(-960) ? pattern_up_to<T>(Real<double>::smaller(of_epsilon, absolute)) : 0;
+        atomicMax(&s.allowed[entry].relative, any ? 0 : relative), atomicMax(&s.allowed[entry].difference, any ? 0 : difference);
     }
     if (lane_of() == 0) {
-        atomicMax(&ratio, limit_of<T>(bits_of(most)));
-        atomicMax(&half_ratio, half_of<T>(bits_of(most)));
+        atomicMax(&s.ratio, limit_of<T>(bits_of(most)));
+        atomicMax(&s.half_ratio, half_of<T>(bits_of(most)));
     }
     subgroup_barrier();
 }
@@ -158,8 +159,10 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         mine = lane == k ? x : mine;
     }
     if (lane < MAXIMA) {
-        // This returns what other blocks have found, so each block makes few exact checks.
-        const u64 before = atomicMax(&workspace[lane], mine);
+        // This returns what other blocks have found, so each block makes few exact checks. A single block doesn't wait for it.
+        u64 before = 0;
+        if (gridDim.x > 1) before = atomicMax(&workspace[lane], mine);
+        else atomicMax(&workspace[lane], mine);
         atomicMax(&s.current[lane], before > mine ? before : mine);
     }
     subgroup_barrier();

@@ -62,15 +62,18 @@ template <int E> __device__ inline bool max_if_finite(double &largest, const u64
     return true;
 }
 
+constexpr u32 ROWS_LOG = 4; // of the sums
+static_assert(TILE_ROWS == 1 << ROWS_LOG);
+
 // A thread's path through a tile, N elements of each of LOADS rows of it at a time. Neighbouring lanes have neighbouring parts of a row: N elements each, so that the elements that a
 // wavefront loads are contiguous; or, FOR_SUMS, the elements that the definition of the sums gives a lane, which are more than N if the widths of the formats differ.
 template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     u32 row, parts_log, steps;
     u32 size_log; // of a tile's elements
-    __device__ Walk(u32 bits_x, u32 bits_y) {
+    __device__ Walk(u32 bits_x, u32 bits_y, u32 rows_log) {
         const u32 width = 128 / (bits_x < bits_y ? bits_x : bits_y);
-        size_log = log_of(width * SUBGROUP * TILE_ROWS), parts_log = FOR_SUMS ? log_of(width / N) : 0;
-        row = N * SUBGROUP << parts_log, steps = TILE_ROWS * width / (N * LOADS);
+        size_log = log_of(width * SUBGROUP) + rows_log, parts_log = FOR_SUMS ? log_of(width / N) : 0;
+        row = N * SUBGROUP << parts_log, steps = (width << rows_log) / (N * LOADS);
     }
     static __device__ u32 log_of(u32 x) { return __ffs((int)x) - 1; }
     // Where a thread begins in a tile.
@@ -129,7 +132,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         __device__ u32 copy(const VerifyParams &p, u32 operand) const { return numbers.copy(operand, first(p) == second(p)); }
     };
     __device__ Pairs(const VerifyParams &p, const Shared &s)
-        : params(p), x(p.operands[0], s.numbers.table(0), s.copy(p, 0)), y(p.operands[1], s.numbers.table(1), s.copy(p, 1)), swapped(p.swapped != 0), dtype_a(p.operands[exchanged()].dtype), dtype_r(p.operands[!exchanged()].dtype), walk(x.decoder.bits, y.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
+        : params(p), x(p.operands[0], s.numbers.table(0), s.copy(p, 0)), y(p.operands[1], s.numbers.table(1), s.copy(p, 1)), swapped(p.swapped != 0), dtype_a(p.operands[exchanged()].dtype), dtype_r(p.operands[!exchanged()].dtype), walk(x.decoder.bits, y.decoder.bits, FOR_SUMS ? ROWS_LOG : p.rows_log), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.operands[0].rank == 0 && p.operands[1].rank == 0),
           halves(HALVES && (!HALF_X || half_x().valid()) && (!HALF_Y || half_y().valid())), with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
 

@@ -27,7 +27,7 @@ template <typename T, bool ALL, class Aside> struct ValuesShared : MetricsShared
     // A launch has fewer than 2^32 elements, absent ones included.
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
-    u64 magnitudes[3];
+    typename Real<T>::Bits magnitudes[3]; // patterns: of results, references and differences
     u32 last;
 };
 
@@ -216,7 +216,7 @@ __device__ inline void publish(VerifyWorkspace &w, Shared &s, const T (&largest)
     }
 #pragma unroll
     for (int k = 0; k < 3; k++) {
-        const u64 x = subgroup_max(bits_of((double)magnitude(largest[k])));
+        const auto x = subgroup_max(bits_of(magnitude(largest[k])));
         if (lane_of() == 0) atomicMax(&s.magnitudes[k], x);
     }
     histograms.publish(w.bins);
@@ -224,8 +224,7 @@ __device__ inline void publish(VerifyWorkspace &w, Shared &s, const T (&largest)
     const u32 t = threadIdx.x;
     if (t < 4 && s.counts[t]) atomicAdd(&w.counts[t], (u64)s.counts[t]);
     if (t < CLASSES * CLASSES && s.classes[t]) count_classes(w.counts, t / CLASSES, t % CLASSES, s.classes[t], nonfinite_equal);
-    if (t < 2 && s.magnitudes[t]) atomicMax(&w.magnitudes[t], s.magnitudes[t]);
-    if (t == 2 && s.magnitudes[2]) atomicMax(&w.maxima[ABSOLUTE], s.magnitudes[2]);
+    if (t < 3 && s.magnitudes[t]) atomicMax(t < 2 ? &w.magnitudes[t] : &w.maxima[ABSOLUTE], bits_of((double)Real<T>::of(s.magnitudes[t])));
 }
 
 // Writes the values, one word for each thread, and zeroes the workspace; called by the block that ends last. `zeros`: the number of pairs of zeros that stood for absent elements and for pairs that are
@@ -246,8 +245,7 @@ template <bool ALL, class Shared> __device__ inline void write_values(const Veri
 #pragma unroll 1
     for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += THREADS) ((u64 *)&w)[i] = 0;
     // The host may be reading the result already.
-    fence_system();
-    __syncthreads();
+    show_host();
     if (t == 0) p.result->valued = 1;
 }
 

@@ -77,35 +77,48 @@ struct Launch {
     /// The largest grid of a second pass of these formats, whatever their size.
     explain_blocks: u32,
     elements: u64,
-    /// Elements of a tile.
-    tile: u64,
+    /// Elements of a row of a tile.
+    row: u64,
     /// How the operands are packed, if they are.
     packings: [Option<Packing>; 2],
     /// Elements of a range; whole runs of the first pass, for whole blocks.
     range: u64,
 }
 
-/// A pass over both tensors. Different numbers of blocks of the two kernels may fit the device, so each pass has its own grid and its own runs.
+/// A pass over both tensors. Different numbers of blocks of the two kernels may fit the device, so each pass has its own grid, its own tiles and its own runs.
 struct Pass {
     kernel: Loaded<VerifyParams>,
     grid: u32,
+    /// A tile has `1 << rows_log` rows.
+    rows_log: u32,
     /// A subgroup takes `1 << run_log` tiles in a row.
     run_log: u32,
+    /// Elements of these.
+    run: u64,
 }
 
 impl Pass {
-    /// The first pass, for launches of this many tiles. It takes long runs, which leave few sums to join. Counts have no sums and take short runs, so that the elements that all subgroups read at a time are near
-    /// each other, and subgroups end together. With runs of two tiles instead of sixteen, an H200 counts 2^28 elements of f16 at 0.91 instead of 0.79 of its read ceiling, and of f32 at 0.95 instead of 0.87.
-    fn values(kernel: Loaded<VerifyParams>, tiles: u64, first_pass: FirstPass) -> Pass {
+    /// The first pass over `elements` elements, or over ranges of so many; `row`: elements of a row of a tile. It takes long runs, which leave few sums to join. Counts have no sums and take short runs, so that the elements
+    /// that all subgroups read at a time are near each other, and subgroups end together. With runs of two tiles instead of sixteen, an H200 counts 2^28 elements of f16 at 0.91 instead of 0.79 of its read
+    /// ceiling, and of f32 at 0.95 instead of 0.87.
+    fn values(kernel: Loaded<VerifyParams>, elements: u64, row: u64, first_pass: FirstPass) -> Pass {
+        let counts = first_pass == FirstPass::Counts;
+        let rows_log = if counts { rows_log(elements.div_ceil(row), kernel.multiprocessors()) } else { TILE_ROWS.ilog2() };
         let subgroups = kernel.grid_for(u64::MAX) * BLOCK / TILE_LANES;
-        let most = if first_pass == FirstPass::Counts { 2 } else { PARTIAL_TILES };
-        let run_log = run_log(tiles as usize, subgroups as usize, most.ilog2());
-        Pass { grid: kernel.grid_for(tiles.div_ceil(1 << run_log) * SUBGROUP), kernel, run_log }
+        let most = if counts { 2 } else { PARTIAL_TILES };
+        let run_log = run_log(elements.div_ceil(row << rows_log) as usize, subgroups as usize, most.ilog2());
+        Pass::new(kernel, elements, row, rows_log, run_log)
     }
 
     /// The second pass, tile by tile: any subgroup may take any tile, so none is idle for long.
-    fn explain(kernel: Loaded<VerifyParams>, tiles: u64) -> Pass {
-        Pass { grid: kernel.grid_for(tiles * SUBGROUP), kernel, run_log: 0 }
+    fn explain(kernel: Loaded<VerifyParams>, elements: u64, row: u64) -> Pass {
+        let rows_log = rows_log(elements.div_ceil(row), kernel.multiprocessors());
+        Pass::new(kernel, elements, row, rows_log, 0)
+    }
+
+    fn new(kernel: Loaded<VerifyParams>, elements: u64, row: u64, rows_log: u32, run_log: u32) -> Pass {
+        let run = row << (rows_log + run_log);
+        Pass { grid: kernel.grid_for(elements.div_ceil(run) * SUBGROUP), kernel, rows_log, run_log, run }
     }
 }
 
@@ -142,9 +155,9 @@ impl Launch {
         let packings = [Packing::of(gpu, x)?, Packing::of(gpu, y)?];
         let mut launch = Launch::in_place(gpu, question)?;
         if let Some(most) = packings.iter().flatten().map(Packing::most).min() {
-            let tiles = most.min(launch.elements).div_ceil(launch.tile);
-            launch.values = Pass::values(launch.values.kernel, tiles, question.first_pass);
-            launch.explain = Pass::explain(launch.explain.kernel, tiles);
+            let elements = most.min(launch.elements);
+            launch.values = Pass::values(launch.values.kernel, elements, launch.row, question.first_pass);
+            launch.explain = Pass::explain(launch.explain.kernel, elements, launch.row);
             launch.range = launch.whole_runs(most.min(MOST_IN_A_LAUNCH));
         }
         launch.packings = packings;
@@ -154,7 +167,7 @@ impl Launch {
     /// The launch for dense tensors of these formats.
     fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, first_pass: FirstPass) -> Result<Launch> {
         let load = |(file, name)| Kernel::<VerifyParams>::new(file, name, BLOCK).shared_on_nvidia(names::ring_bytes(name)).load(gpu);
-        let (tile, elements) = (tile(dtypes) as u64, elements as u64);
+        let (row, elements) = (row(dtypes), elements as u64);
         // Both are loaded whatever the size, so that a workspace that is prepared for a large comparison, or a small one, serves both.
         let by_size = |name, of_many: Option<names::Name>| -> Result<_> {
             let (kernel, of_many) = (load(name)?, of_many.map(load).transpose()?);
@@ -162,11 +175,10 @@ impl Launch {
             let large = of_many.filter(|k| elements >= u64::from(k.grid_for(u64::MAX)) * u64::from(BLOCK) * MANY);
             Ok((large.is_some(), large.unwrap_or(kernel), blocks))
         };
-        let tiles = elements.div_ceil(tile);
         let (_, values, _) = by_size(names::values(dtypes, first_pass), names::values_of_many(dtypes, first_pass))?;
         let (ends_apart, explain, explain_blocks) = by_size(names::explanation(dtypes), names::explanation_of_many(dtypes))?;
-        let (values, explain) = (Pass::values(values, tiles, first_pass), Pass::explain(explain, tiles));
-        let mut launch = Launch { values, explain, ends_apart, explain_blocks, elements, tile, packings: [None, None], range: elements };
+        let (values, explain) = (Pass::values(values, elements, row, first_pass), Pass::explain(explain, elements, row));
+        let mut launch = Launch { values, explain, ends_apart, explain_blocks, elements, row, packings: [None, None], range: elements };
         if elements > MOST_IN_A_LAUNCH {
             launch.range = launch.whole_runs(MOST_IN_A_LAUNCH);
         }
@@ -175,7 +187,7 @@ impl Launch {
 
     /// The largest range up to `most` elements, but at least one, that consists of as many runs as a block has subgroups. Two launches must not share such a part.
     fn whole_runs(&self, most: u64) -> u64 {
-        let part = (self.tile << self.values.run_log) * (u64::from(BLOCK) / SUBGROUP);
+        let part = self.values.run.max(self.explain.run) * (u64::from(BLOCK) / SUBGROUP);
         (most / part).max(1) * part
     }
 
@@ -197,7 +209,7 @@ impl Launch {
 
     /// One launch for each range; with `reads`, also one that takes no elements.
     fn steps<'a>(&'a self, pass: &'a Pass, params: VerifyParams, to: [*mut u8; 2], reads: bool) -> impl Iterator<Item = Step<'a>> {
-        let run = self.tile << pass.run_log;
+        let run = pass.run;
         let last = VerifyParams { first_run: self.elements.div_ceil(run), ..params };
         let of_range = move |first: u64| {
             let range = first..(first + self.range).min(self.elements);
@@ -219,17 +231,31 @@ impl Launch {
 
     /// Bytes of partials, mismatches, farthest and firsts.
     fn needs(&self) -> [usize; 4] {
-        // For runs of one tile, and for the largest grid: a smaller comparison may have more of them than a larger one.
-        let tiles = self.elements.div_ceil(self.tile) as usize;
+        // For runs of one tile, and for the largest grid: a smaller comparison may have more of them than a larger one. Smaller tiles are at most as many as `rows_log` allows.
+        let tiles = self.elements.div_ceil(self.row * u64::from(TILE_ROWS)) as usize;
+        let searched = tiles.max(subgroups_for_all(self.explain.kernel.multiprocessors()) as usize);
         let firsts = if self.ends_apart { PAIRS_OF_BYTES * size_of::<u64>() } else { 0 };
         let farthest = self.explain_blocks as usize * size_of::<VerifyFarthest>();
-        [tiles * SUMS as usize * size_of::<f64>(), tiles * size_of::<u32>(), farthest, firsts]
+        [tiles * SUMS as usize * size_of::<f64>(), searched * size_of::<u32>(), farthest, firsts]
     }
 }
 
-/// Elements of a tile.
-fn tile(dtypes: [DType; 2]) -> usize {
-    (TILE_ROWS * TILE_LANES) as usize * (128 / dtypes[0].bits().min(dtypes[1].bits()))
+/// Elements of a row of a tile.
+fn row(dtypes: [DType; 2]) -> u64 {
+    SUBGROUP * (128 / dtypes[0].bits().min(dtypes[1].bits())) as u64
+}
+
+/// Subgroups of as many blocks as there are multiprocessors.
+fn subgroups_for_all(multiprocessors: u32) -> u64 {
+    u64::from(multiprocessors * BLOCK) / SUBGROUP
+}
+
+/// The number of rows of a tile of a pass without sums, as a power of two: the fewest, from 2 on, which all kernels can take at a time, with which there are not more tiles than subgroups for all multiprocessors. A subgroup
+/// waits for one row after the other, so small tensors take less time.
+/// It does not change any result.
+fn rows_log(rows: u64, multiprocessors: u32) -> u32 {
+    let all = TILE_ROWS.ilog2();
+    (1..all).find(|log| rows.div_ceil(1 << log) <= subgroups_for_all(multiprocessors)).unwrap_or(all)
 }
 
 /// The number of tiles that a subgroup takes in a row in the first pass, a power of two up to `most`: the largest that leaves at most a tenth of the subgroups idle.
@@ -374,7 +400,14 @@ impl<'a> Batch<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::run_log;
+    use super::{rows_log, run_log};
+
+    #[test]
+    fn small_tensors_have_small_tiles() {
+        // 132 multiprocessors have 1,056 subgroups.
+        assert_eq!([1, 2112, 2113, 8448, 8449, 1 << 40].map(|rows| rows_log(rows, 132)), [1, 1, 2, 3, 4, 4]);
+        assert_eq!([16, 17, 64, 65].map(|rows| rows_log(rows, 1)), [1, 2, 3, 4]);
+    }
 
     #[test]
     fn runs_leave_few_subgroups_idle() {

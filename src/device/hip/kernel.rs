@@ -122,9 +122,14 @@ impl<P: Params> Loaded<P> {
         unsafe { launch(&self.code, self.function, stream, [grid, 1, 1], [self.block, 1, 1], self.shared, list) }
     }
 
+    /// Of the device.
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.code.device().multiprocessors()
+    }
+
     /// Blocks for a grid-stride kernel over `threads` threads' worth of work: at most as many as fill the GPU once.
     pub(crate) fn grid_for(&self, threads: u64) -> u32 {
-        let full = self.blocks.saturating_mul(self.code.device().multiprocessors());
+        let full = self.blocks.saturating_mul(self.multiprocessors());
         let needed = threads.div_ceil(u64::from(self.block));
         u32::try_from(needed).unwrap_or(u32::MAX).min(full)
     }

@@ -69,6 +69,7 @@ impl Workspace {
             swapped: u32::from(question.swapped()),
             n: question.result.elements() as u64,
             all: u32::from(question.first_pass != FirstPass::Counts),
+            rows_log: pass.rows_log,
             run_log: pass.run_log,
             blocks: pass.grid,
             partials: self.partials.ptr().cast(),
