@@ -416,11 +416,13 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
     for (; listed < count; tile++) {
         tile = tile_with_mismatches(p, s.next_tile, tile, pairs.tiles);
         if (tile == NOWHERE) break;
-        for (u64 from = tile << pairs.walk.size_log; from < (tile + 1) << pairs.walk.size_log && listed < count; from += THREADS, turn ^= 1) {
+        const u64 end = (tile + 1) << pairs.walk.size_log;
+        for (u64 from = tile << pairs.walk.size_log; from < end && listed < count; from += THREADS, turn ^= 1) {
             const u64 index = from + threadIdx.x;
+            const bool there = index < end && index < p.n;
             VerifyElement element = {NOWHERE, 0, 0};
-            if (index < p.n) element = pairs.element_at(index);
-            const bool listing = index < p.n && fails(p, pairs, rule, element);
+            if (there) element = pairs.element_at(index);
+            const bool listing = there && fails(p, pairs, rule, element);
             const u32 votes = subgroup_votes(listing);
             if (lane_of() == 0) s.fails[turn][group] = __popc(votes);
             // The numbers of the turn before are read until here.

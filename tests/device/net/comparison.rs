@@ -91,6 +91,8 @@ mutants! {
     /// Those of 4-bit formats, which may begin within a byte.
     StandIn64 words_shifted_by_half: "verify/layout.h", "| w[i]) >> by)" => "| w[i]) >> by / 2)", PAIRS;
     Asked ranks_of_mismatches_from_one: "verify/explain.h", "listed + __popc(votes & ((1u << lane_of()) - 1))" => "listed + __popc(votes & ((2u << lane_of()) - 1))", NUMBERS;
+    /// Small tensors have tiles that are smaller than a block.
+    Asked mismatches_of_a_small_tile_and_the_next: "verify/explain.h", "index < end && index < p.n" => "index < p.n", NUMBERS;
     Asked ranks_of_mismatches_by_subgroup: "verify/explain.h", "rank += g < group ? s.fails[turn][g] : 0;" => "", NUMBERS;
     Asked distances_in_ulps_without_signs: "verify/ulps.h", "bits >> width & 1 ? -magnitude : magnitude" => "magnitude", NUMBERS;
     /// References that are half-way only where they are scaled.
