@@ -66,13 +66,10 @@ template <u32 WORDS> __device__ inline void take_over(const u32 *published, u32 
 // What is counted of an element is in the lower half of its number in the table, which is zero for a number of 8 bits: one addition counts both.
 struct Counted {
     enum : u32 { ZERO = 1, ZERO_PASSES = 1 << 8, ALL = 0xffff };
-    // Adds it to the numbers of a table. Called by all threads of a block, with a barrier before and after.
-    template <u32 COPIES> static __device__ void add_to(Numbers<COPIES> &numbers, const Rule<float> &rule) {
-        float *table = &numbers.of[0][0][0];
-        for (u32 i = threadIdx.x; i < sizeof(numbers.of) / sizeof(float); i += THREADS) {
-            const float m = magnitude(table[i]);
-            if (is_finite(m)) table[i] = f32_of(bits_of(table[i]) | (m == 0 ? ZERO : 0) | (m <= rule.bound(m) ? ZERO_PASSES : 0));
-        }
+    // The entry of a number.
+    static __device__ float entry(const Rule<float> &rule, float x) {
+        const float m = magnitude(x);
+        return is_finite(x) ? f32_of(bits_of(x) | (m == 0 ? ZERO : 0) | (m <= rule.bound(m) ? ZERO_PASSES : 0)) : x;
     }
     static __device__ float number(float x) { return f32_of(bits_of(x) & ~ALL); }
 };
@@ -161,11 +158,13 @@ template <class Pairs, bool ALL> struct KnownPairs {
                 atomicOr(&s.aside.codes[Codes::word_of(of_a, of_r)], code_of(pair) << Codes::shift_of(of_r));
                 codes |= code_of(pair) << at;
             }
-            // After 1, 2, 4, ... examinations.
+            // After 1, 2, 4, ... examinations. After the first one, hardly any block has published codes yet.
             examined += 1;
             make_now(examined);
             if (examined & (examined - 1)) continue;
-            tell(), learn();
+            tell();
+            if (examined == 1) continue;
+            learn();
             const u32 known = Codes::template find<E>(s.aside.codes, a, r);
             codes |= known;
             pending &= Codes::template missing<E>(known);
@@ -242,11 +241,9 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
     clear_shared(s);
-    numbers.prepare(p);
-    const Pairs pairs(p, numbers);
     const Rule<float> rule(p);
-    __syncthreads();
-    if (ALL) Counted::add_to(numbers.numbers, rule);
+    numbers.prepare(p, [&](float x) { return ALL ? Counted::entry(rule, x) : x; });
+    const Pairs pairs(p, numbers);
     __syncthreads();
     static_assert(Pairs::IN_TILE + E <= LaneCount::MOST);
     const u32 group = threadIdx.x / SUBGROUP;

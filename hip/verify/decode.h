@@ -24,11 +24,11 @@ __host__ __device__ constexpr u32 copies_of(u32 kind) { return kind == ANY || ki
 template <u32 COPIES> struct Numbers {
     enum { TABLES = COPIES == 1 ? 2 : 1 };
     float of[TABLES][256][COPIES];
-    // Called by all threads of a block; a barrier has to follow.
-    __device__ void prepare(u32 first, u32 second) {
+    // Writes `entry(x)` for each number x. Called by all threads of a block; a barrier has to follow.
+    template <class Entry> __device__ void prepare(u32 first, u32 second, Entry entry) {
         const bool of_first = format_at(first).bits <= 8, of_second = format_at(second).bits <= 8;
         for (u32 i = threadIdx.x; i < 256; i += THREADS) {
-            const float x = of_first ? number<float>(first, i) : 0, y = of_second ? number<float>(second, i) : 0;
+            const float x = of_first ? entry(number<float>(first, i)) : 0, y = of_second ? entry(number<float>(second, i)) : 0;
             // Threads begin in different banks.
 #pragma unroll 1
             for (u32 k = i; k < i + COPIES; k++) of[0][i][k % COPIES] = 2 * (k % COPIES) < COPIES ? x : y;
@@ -40,7 +40,7 @@ template <u32 COPIES> struct Numbers {
     __device__ u32 copy(u32 operand, bool same) const { return same || TABLES == 2 ? lane_of() % COPIES : (COPIES * operand + lane_of() % COPIES) / 2; }
 };
 template <> struct Numbers<0> {
-    __device__ void prepare(u32, u32) {}
+    template <class Entry> __device__ void prepare(u32, u32, Entry) {}
     __device__ const float *table(u32) const { return nullptr; }
     __device__ u32 copy(u32, bool) const { return 0; }
 };

@@ -128,7 +128,10 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         Numbers<(SMALL_X ? copies_of(X) : copies_of(Y))> numbers;
         static __device__ u32 first(const VerifyParams &p) { return p.operands[SMALL_X ? 0 : 1].dtype; }
         static __device__ u32 second(const VerifyParams &p) { return p.operands[SMALL_Y ? 1 : 0].dtype; }
-        __device__ void prepare(const VerifyParams &p) { numbers.prepare(first(p), second(p)); }
+        __device__ void prepare(const VerifyParams &p) {
+            prepare(p, [](float x) { return x; });
+        }
+        template <class Entry> __device__ void prepare(const VerifyParams &p, Entry entry) { numbers.prepare(first(p), second(p), entry); }
         __device__ u32 copy(const VerifyParams &p, u32 operand) const { return numbers.copy(operand, first(p) == second(p)); }
     };
     __device__ Pairs(const VerifyParams &p, const Shared &s)
