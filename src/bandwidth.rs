@@ -158,9 +158,8 @@ impl<const AHEAD: bool> Task for Sum<'_, AHEAD> {
 fn prefetch(words: &[u64; 16]) {
     #[cfg(target_arch = "x86_64")]
     for line in [0, 8] {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE belongs to every x86-64; any address may be asked for.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(1024 + line).cast()) };
+        use std::arch::x86_64::_MM_HINT_T0;
+        crate::simd::prefetch_line::<_MM_HINT_T0>(words.as_ptr().wrapping_add(1024 + line).cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = words;
