@@ -2,21 +2,18 @@
 //!
 //! Numbers differ between machines of one kind and drift with clocks: take the ceiling in the same run as the speed.
 
-use crate::device::hip::{HipDevice, HipStream};
 use crate::device::host::HostAlloc;
-use crate::device::{Backend, Device, DeviceBytes, Event, Stream};
+use crate::device::{Backend, Device, DeviceBytes};
 use crate::error::Result;
 use crate::kernels::bandwidth as kernels;
 use crate::parallel;
 use crate::simd::{InstructionSet, Task, each};
 use std::time::{Duration, Instant};
 
-/// Runs of which the best counts.
+/// Runs of which the best counts, on the host.
 const ROUNDS: usize = 7;
 /// Words of one task on the host.
 const PART: usize = 1 << 16;
-/// Launches between two events on a GPU.
-const BATCH: usize = 8;
 
 /// Bytes per second at which `device` reads two blocks of `bytes` bytes each, by all cores or multiprocessors.
 ///
@@ -25,7 +22,7 @@ const BATCH: usize = 8;
 pub fn read(device: &Device, bytes: usize) -> Result<f64> {
     let took = match device.backend() {
         Backend::Host => read_on_host(bytes)?,
-        Backend::Hip(gpu) => read_on_gpu(device, gpu, bytes)?,
+        Backend::Hip(gpu) => kernels::read_two(gpu, bytes)?,
     };
     Ok(2.0 * bytes as f64 / took.as_secs_f64())
 }
@@ -50,30 +47,26 @@ fn read_on_host(bytes: usize) -> Result<Duration> {
     Ok(read(&|words| set.run(Sum::<false>(words))).min(read(&|words| set.run(Sum::<true>(words)))))
 }
 
-fn read_on_gpu(device: &Device, gpu: &'static HipDevice, bytes: usize) -> Result<Duration> {
-    let (mut a, mut b) = (DeviceBytes::new(device, bytes)?, DeviceBytes::new(device, bytes)?);
-    a.set_zero()?;
-    b.set_zero()?;
-    // SAFETY: both blocks have `bytes` bytes, all zeros, and outlive `timed`, which waits.
-    timed(device, |stream| unsafe { kernels::read_two(hip_of(gpu, stream)?, a.as_ptr(), b.as_ptr(), bytes) })
-}
-
 /// Bytes per second at which `device` writes a block of `bytes` bytes.
 ///
 /// # Errors
 /// No memory for the block, or a failed launch.
 pub fn write(device: &Device, bytes: usize) -> Result<f64> {
-    let mut a = DeviceBytes::new(device, bytes)?;
-    a.set_zero()?;
     let took = match device.backend() {
-        Backend::Host => best(|| {
-            // Whatever the block's size: set_zero writes all of it.
-            let _ = a.set_zero();
-        }),
-        // SAFETY: the block has `bytes` bytes, is ours alone and outlives `timed`, which waits.
-        Backend::Hip(gpu) => timed(device, |stream| unsafe { kernels::write_one(hip_of(gpu, stream)?, a.as_mut_ptr(), bytes) })?,
+        Backend::Host => write_on_host(device, bytes)?,
+        Backend::Hip(gpu) => kernels::write_one(gpu, bytes)?,
     };
     Ok(bytes as f64 / took.as_secs_f64())
+}
+
+fn write_on_host(device: &Device, bytes: usize) -> Result<Duration> {
+    let mut block = DeviceBytes::new(device, bytes)?;
+    // Written, so that the pages exist.
+    block.set_zero()?;
+    Ok(best(|| {
+        // Whatever the block's size: set_zero writes all of it.
+        let _ = block.set_zero();
+    }))
 }
 
 /// The time of a launch that does nothing and a wait: the floor of every small operation. Zero on the host device.
@@ -99,30 +92,6 @@ fn best(mut run: impl FnMut()) -> Duration {
         start.elapsed()
     };
     (0..ROUNDS).map(once).min().unwrap_or_default()
-}
-
-/// The best time of one launch, between events.
-fn timed(device: &Device, mut launch: impl FnMut(&Stream) -> Result<()>) -> Result<Duration> {
-    let stream = Stream::new(device)?;
-    let (mut from, mut to) = (Event::new(device)?, Event::new(device)?);
-    let mut least = Duration::MAX;
-    for _ in 0..ROUNDS {
-        from.record(&stream)?;
-        for _ in 0..BATCH {
-            launch(&stream)?;
-        }
-        to.record(&stream)?;
-        stream.synchronize()?;
-        least = least.min(to.elapsed_since(&from)? / BATCH as u32);
-    }
-    Ok(least)
-}
-
-fn hip_of<'a>(gpu: &'static HipDevice, stream: &'a Stream) -> Result<&'a HipStream> {
-    match stream.hip() {
-        Some(hip) => Ok(hip),
-        None => gpu.queue().map(|q| &**q),
-    }
 }
 
 /// A reduction that costs next to nothing, so that memory is what is measured.
@@ -158,9 +127,8 @@ impl<const AHEAD: bool> Task for Sum<'_, AHEAD> {
 fn prefetch(words: &[u64; 16]) {
     #[cfg(target_arch = "x86_64")]
     for line in [0, 8] {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE belongs to every x86-64; any address may be asked for.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(1024 + line).cast()) };
+        use std::arch::x86_64::_MM_HINT_T0;
+        crate::simd::prefetch_line::<_MM_HINT_T0>(words.as_ptr().wrapping_add(1024 + line).cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = words;

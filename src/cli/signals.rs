@@ -44,18 +44,17 @@ fn is_ignored(signal: libc::c_int) -> bool {
 
 #[cfg(unix)]
 mod bus_errors {
-    use std::io::{Read, Result, Write};
-    use std::os::fd::IntoRawFd;
-    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::io::{PipeWriter, Read, Result, Write};
+    use std::sync::OnceLock;
 
     /// The end of the pipe that the handler writes to.
-    static WAKE: AtomicI32 = AtomicI32::new(-1);
+    static WAKE: OnceLock<PipeWriter> = OnceLock::new();
 
     /// Makes SIGBUS an error. The handlers of signal-hook call the one before them, here that of Rust's runtime, which has the system end the process:
     /// this one replaces it.
     pub(super) fn handle() -> Result<()> {
         let (mut woken, wake) = std::io::pipe()?;
-        WAKE.store(wake.into_raw_fd(), Ordering::Relaxed);
+        let _ = WAKE.set(wake);
         std::thread::Builder::new().spawn(move || {
             if woken.read_exact(&mut [0]).is_ok() {
                 end();
@@ -73,12 +72,12 @@ mod bus_errors {
     }
 
     extern "C" fn on_signal(_: libc::c_int) {
-        // SAFETY: both functions may be called in a signal handler; the byte is valid for the read of one.
-        unsafe {
-            libc::write(WAKE.load(Ordering::Relaxed), [0u8].as_ptr().cast(), 1);
-            loop {
-                libc::pause();
-            }
+        // Both functions only make a system call, which a signal handler may.
+        if let Some(wake) = WAKE.get() {
+            let _ = rustix::io::write(wake, &[0]);
+        }
+        loop {
+            rustix::event::pause();
         }
     }
 

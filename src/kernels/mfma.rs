@@ -1,28 +1,10 @@
-//! Launches of the instructions in hip/mfma.hip, and of the GEMM made of them.
+//! Launches of the GEMM that is made of the instructions in hip/mfma.hip.
 
 use super::{blocks, extent};
 use crate::device::hip::Kernel;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
-use hipverify_sys::abi::{MfmaGemm, MfmaIssue};
-
-/// Issues the kernel `name` on one wavefront: `steps` register images of A and of B, one of C and of D.
-///
-/// # Safety
-/// * `name` is a kernel of hip/mfma.hip that takes [`MfmaIssue`];
-/// * `a` and `b` hold `steps` register images of its operands, `c` and `d` one of its result, all on the device of `d`.
-pub(crate) unsafe fn issue(name: &str, steps: u32, a: &DeviceBytes, b: &DeviceBytes, c: &DeviceBytes, d: &mut DeviceBytes) -> Result<()> {
-    let device = d.device().clone();
-    let Backend::Hip(gpu) = device.backend() else {
-        return Err(Error::Unsupported { what: format!("the instruction of {name}"), by: device.name() });
-    };
-    let kernel = Kernel::<MfmaIssue>::new("mfma.hip", name, 64).load(gpu)?;
-    let issue = MfmaIssue { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_ptr().cast(), d: d.as_mut_ptr().cast(), steps, unused: 0 };
-    gpu.blocking(|queue| {
-        // SAFETY: the caller promises images of the sizes that the instruction reads and writes, and they stay borrowed until `blocking` has waited.
-        unsafe { kernel.launch(queue, 1, &issue) }
-    })
-}
+use hipverify_sys::abi::MfmaGemm;
 
 /// Rows and columns of the tile that one wavefront computes.
 const TILE: usize = 32;

@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceBytes, DeviceKind};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::kernels::mfma::issue;
+use crate::kernels::issue::{MFMA, issue};
 use crate::matrix_core::{Arch, Coordinate, Mfma, Operand};
 
 /// D of one instruction, as the matrix cores of `device` compute it: what [`Mfma::run_bytes`] computes by its model.
@@ -31,7 +31,7 @@ pub fn mfma_issue(device: &Device, mfma: Mfma, a: &[u8], b: &[u8], c: &[u8]) -> 
     let name = mfma.builtin().replace("__builtin_amdgcn_", "");
     // SAFETY: hip/mfma.hip has a kernel of this name for each instruction of the device's architecture; A, B and C are its register images for
     // one step, and D has the size of C.
-    unsafe { issue(&name, 1, &a, &b, &c, &mut d)? };
+    unsafe { issue(MFMA, &name, [1, 1], [&a, &b, &c], &mut d)? };
     Ok(matrix(mfma, Operand::D, tc, &d.to_vec()?))
 }
 

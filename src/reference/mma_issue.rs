@@ -2,7 +2,7 @@
 
 use crate::device::{Device, DeviceBytes, DeviceKind};
 use crate::error::{Error, Result};
-use crate::kernels::mma::issue;
+use crate::kernels::issue::{MMA, issue};
 use crate::matrix_core::{Arch, Mma, Operand};
 
 /// D of a chain of `steps` instructions for each of several tiles, as the tensor cores of `device` compute it: what [`Mma::run_bytes`], which takes the same
@@ -21,7 +21,7 @@ pub fn mma_issue(device: &Device, mma: Mma, steps: usize, a: &[u8], b: &[u8], c:
     let mut d = DeviceBytes::new(device, c.byte_size())?;
     // SAFETY: hip/mma.hip has a kernel of this name for each instruction of `Mma::all`; `tiles` has found so many matrices, whose register images have the
     // matrices' sizes, and D has the size of C.
-    unsafe { issue(&mma.kernel(), [tiles, steps], &a, &b, &c, &mut d)? };
+    unsafe { issue(MMA, &mma.kernel(), [tiles, steps], [&a, &b, &c], &mut d)? };
     Ok(matrices(mma, Operand::D, &d.to_vec()?))
 }
 

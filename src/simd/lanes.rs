@@ -1,7 +1,7 @@
 //! Vectors with the operations of a [`LanesTask`], for each instruction set: for loops that the compiler does not make vector code of by itself, or not good code.
 //!
 //! A task takes the vectors as a parameter, so its loop is in the source once. Invariant: vectors, their conditions and counters, and the token of their set exist only
-//! on a processor that has the set: `InstructionSet::run_lanes` alone makes tokens, and only functions that take a token make vectors of something else.
+//! on a processor that has the set: `InstructionSet::run` alone makes tokens, and only functions that take a token make vectors of something else.
 //!
 //! Operations take and return patterns of numbers; none depends on modes of the processor, and a fused operation is the same everywhere. So all sets give the same bits.
 

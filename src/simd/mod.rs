@@ -30,6 +30,7 @@ mod x86;
 
 pub(crate) use lanes::{InLanes, Lanes, LanesTask};
 
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 /// An instruction set that this processor has.
@@ -55,8 +56,18 @@ pub(crate) trait Task {
     /// The loop. Every implementation is `#[inline(always)]`, else it would be compiled for any processor.
     fn run(self) -> Self::Output;
     /// The same for AVX-512, for loops that have something to write otherwise there.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn run_avx512(self) -> Self::Output
+    fn run_avx512(self, _set: Avx512) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.run()
+    }
+    /// The same for AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn run_avx2(self, _set: Avx2) -> Self::Output
     where
         Self: Sized,
     {
@@ -115,7 +126,7 @@ impl InstructionSet {
             Set::Avx512 => {
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")]
                 fn compiled<T: Task>(task: T) -> T::Output {
-                    task.run_avx512()
+                    task.run_avx512(Avx512(()))
                 }
                 // SAFETY: `all` makes this value only where it has detected these features.
                 unsafe { compiled(task) }
@@ -124,7 +135,7 @@ impl InstructionSet {
             Set::Avx2 => {
                 #[target_feature(enable = "avx2,fma,f16c")]
                 fn compiled<T: Task>(task: T) -> T::Output {
-                    task.run()
+                    task.run_avx2(Avx2(()))
                 }
                 // SAFETY: `all` makes this value only where it has detected AVX2, FMA and F16C.
                 unsafe { compiled(task) }
@@ -136,27 +147,25 @@ impl InstructionSet {
     /// Runs a task with vectors of these instructions.
     #[inline]
     pub(crate) fn run_lanes<T: InLanes, K: LanesTask<T>>(self, task: K) -> K::Output {
-        match self.0 {
-            #[cfg(target_arch = "x86_64")]
-            Set::Avx512 => {
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")]
-                fn compiled<T: InLanes, K: LanesTask<T>>(task: K) -> K::Output {
-                    task.run::<T::Avx512>(Avx512(()))
-                }
-                // SAFETY: `all` makes this value only where it has detected these features.
-                unsafe { compiled(task) }
+        struct WithVectors<T, K>(K, PhantomData<T>);
+        impl<T: InLanes, K: LanesTask<T>> Task for WithVectors<T, K> {
+            type Output = K::Output;
+            #[inline(always)]
+            fn run(self) -> K::Output {
+                self.0.run::<T::Plain>(Plain)
             }
             #[cfg(target_arch = "x86_64")]
-            Set::Avx2 => {
-                #[target_feature(enable = "avx2,fma,f16c")]
-                fn compiled<T: InLanes, K: LanesTask<T>>(task: K) -> K::Output {
-                    task.run::<T::Avx2>(Avx2(()))
-                }
-                // SAFETY: `all` makes this value only where it has detected AVX2, FMA and F16C.
-                unsafe { compiled(task) }
+            #[inline(always)]
+            fn run_avx512(self, set: Avx512) -> K::Output {
+                self.0.run::<T::Avx512>(set)
             }
-            Set::Plain => task.run::<T::Plain>(Plain),
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            fn run_avx2(self, set: Avx2) -> K::Output {
+                self.0.run::<T::Avx2>(set)
+            }
         }
+        self.run(WithVectors(task, PhantomData))
     }
 }
 
@@ -213,12 +222,18 @@ pub(crate) fn pairs<X: Copy, Y: Copy>(xs: &[X], ys: &[Y], mut f: impl FnMut(X, Y
 pub(crate) fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: SSE is part of x86-64, and a prefetch reads nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+        prefetch_line::<{ std::arch::x86_64::_MM_HINT_T1 }>(line.as_ptr());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = bytes;
+}
+
+/// Prefetches the cache line of an address, which need not be one of memory.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn prefetch_line<const HINT: i32>(address: *const u8) {
+    // SAFETY: SSE is part of x86-64, and a prefetch reads nothing: any address may be asked for.
+    unsafe { std::arch::x86_64::_mm_prefetch::<HINT>(address.cast()) };
 }
 
 #[cfg(test)]

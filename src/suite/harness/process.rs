@@ -6,6 +6,8 @@
 //!
 //! Elsewhere a worker is ended alone. A program that leaves its process group (`setsid`) is out of reach everywhere.
 
+#[cfg(unix)]
+use rustix::process::{Pid, Signal};
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -28,13 +30,9 @@ pub(crate) fn follow(command: &mut Command) {
 /// Whether a child has ended. Unlike `try_wait` this leaves it there, and so its group's number, which is its own, cannot be another's.
 #[cfg(unix)]
 pub(crate) fn has_ended(child: &mut Child) -> bool {
-    // SAFETY: all zeros are a value of this struct of integers and addresses, whose address the call gets; it fills the field that is read, or leaves it 0
-    // where no child has ended.
-    unsafe {
-        let mut state: libc::siginfo_t = std::mem::zeroed();
-        let found = libc::waitid(libc::P_PID, child.id(), &raw mut state, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
-        found == 0 && state.si_pid() != 0
-    }
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)))
 }
 
 #[cfg(not(unix))]
@@ -48,11 +46,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Ends a child that [`lead`]s, with all of its group, and tells how it ended: by itself, where it had done so. An error where it does not end within [`PATIENCE`].
 pub(crate) fn end(child: &mut Child) -> io::Result<ExitStatus> {
+    // The child has not been waited for, so no other process has its number, and none but its own descendants that group.
     #[cfg(unix)]
-    if let Ok(group) = i32::try_from(child.id()) {
-        // SAFETY: the call takes any numbers. The child has not been waited for, so no other process has its number, and none but its own descendants that group.
-        unsafe { libc::kill(-group, libc::SIGKILL) };
-    }
+    let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
     // One that has ended cannot be killed, and need not be.
     let _ = child.kill();
     wait(child, PATIENCE)
@@ -82,19 +78,14 @@ pub(crate) fn end_with_input() {
 
 #[cfg(unix)]
 fn wait_for_the_end() {
-    let mut input = libc::pollfd { fd: 0, events: 0, revents: 0 };
-    // SAFETY: the address is that of one variable of this type, which lives longer than the call.
-    while unsafe { libc::poll(&raw mut input, 1, -1) } < 0 {
-        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return;
-        }
-    }
-    // SAFETY: the calls take no addresses. A process may end its own group, itself included.
-    unsafe {
-        // Only a group of its own: one that was not led holds other programs too.
-        if libc::getpgrp() == libc::getpid() {
-            libc::kill(0, libc::SIGKILL);
-        }
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{getpgrp, getpid, kill_current_process_group};
+    let input = io::stdin();
+    let mut closed = [PollFd::new(&input, PollFlags::empty())];
+    let ended = rustix::io::retry_on_intr(|| poll(&mut closed, None)).is_ok();
+    // Only a group of its own: one that was not led holds other programs too.
+    if ended && getpgrp() == getpid() {
+        let _ = kill_current_process_group(Signal::KILL);
     }
 }
 

@@ -362,15 +362,14 @@ impl Elements {
     }
 
     fn put(&self, at: isize, x: f32) {
-        assert!((-4096..64 + 4096).contains(&at), "element {at} of 64, between zones of 4096");
-        // SAFETY: inside the matrix or a zone, which nobody reads meanwhile.
-        unsafe { self.0.offset(at).write_unaligned(x) }
+        self.change(at, |_| x);
     }
 
-    fn get(&self, at: isize) -> f32 {
-        assert!((0..64).contains(&at), "element {at} of 64");
-        // SAFETY: inside the matrix, which nobody writes meanwhile.
-        unsafe { self.0.offset(at).read_unaligned() }
+    fn change(&self, at: isize, f: impl FnOnce(f32) -> f32) {
+        assert!((-4096..64 + 4096).contains(&at), "element {at} of 64, between zones of 4096");
+        let element = self.0.wrapping_offset(at);
+        // SAFETY: inside the matrix or a zone, which nobody reads or writes meanwhile.
+        unsafe { element.write_unaligned(f(element.read_unaligned())) }
     }
 }
 
@@ -459,7 +458,7 @@ fn every_zone_of_every_run_is_told() {
 #[test]
 fn the_run_that_fails_is_the_one_that_is_told() {
     let zeros = |result: Elements, run: usize, _: &mut Launch<'_>| {
-        (3..5).for_each(|i| result.put(i, result.get(i) + 2.0 * run as f32));
+        (3..5).for_each(|i| result.change(i, |x| x + 2.0 * run as f32));
     };
     for (more, first) in
         [("repeatable = false", "the second run: 2 of 64 elements differ"), ("", "the second run: 2 of 64 elements differ")]
@@ -481,7 +480,7 @@ fn the_run_that_fails_is_the_one_that_is_told() {
 
 #[test]
 fn failures_by_metrics_name_the_metrics() {
-    let nudge = |result: Elements, _: usize, _: &mut Launch<'_>| result.put(0, result.get(0) * 1.001);
+    let nudge = |result: Elements, _: usize, _: &mut Launch<'_>| result.change(0, |x| x * 1.001);
     let result = with_kernel(nudge, "rule = 'rocmlir-legacy'");
     let said = result.reasons.join("\n");
     assert!(!result.ok && said.contains("max_rel is ") && said.contains(", beyond its limit 1e-6"), "{said}");
@@ -521,7 +520,7 @@ fn no_limit_passes_what_is_not_finite() {
 
 #[test]
 fn a_kernel_that_need_not_repeat_has_to_pass_each_time() {
-    let nudge = |by: f32| move |result: Elements, run: usize, _: &mut Launch<'_>| result.put(0, result.get(0) + run as f32 * by);
+    let nudge = |by: f32| move |result: Elements, run: usize, _: &mut Launch<'_>| result.change(0, |x| x + run as f32 * by);
     for (by, more, ok, reason) in [
         (1e-7, "", false, "other bits"),
         (1e-7, "repeatable = false", true, "other bits that are allowed"),

@@ -22,8 +22,9 @@ impl<T: Number> Task for Bins<'_, T> {
     fn run(self) {
         self.add_all::<false>();
     }
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn run_avx512(self) {
+    fn run_avx512(self, _set: crate::simd::Avx512) {
         self.add_all::<true>();
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::KernelError;
 use super::*;
+use crate::fill::{FillConstant, fill};
 
 #[test]
 fn closures_have_names_of_their_own() {
@@ -55,12 +56,10 @@ fn closures_read_and_write_at_a_time() {
     let kernels = Kernels::default().with("mine", |launch, _| {
         let (a, bias) = (launch.input(0), launch.input_named("bias").ok_or("no bias")?);
         let (case, inputs) = (launch.case(), launch.inputs());
-        let output = launch.output()?.as_mut_ptr().cast::<f32>();
+        let mut output = launch.output()?;
         let value = a.to_vec::<f32>()?[0] * inputs[1].1.to_vec::<f32>()?[0] + bias.to_vec::<f32>()?[0];
         assert_eq!(case.name, "gemm");
-        // SAFETY: the result is one f32 on the host, which only this closure has now.
-        unsafe { output.write(value) };
-        Ok(())
+        Ok(fill(&mut output, &FillConstant::new(value.into()))?)
     });
     let suite = suite("[[gemm]]\nsize = '1x1x1'\ntype = 'f32'\nbias = true\nkernel = 'mine'", kernels).unwrap();
     let result = suite.execute(&suite.cases[0], &Device::host());
