@@ -13,7 +13,10 @@ template <typename T> __device__ inline typename Real<T>::Bits limit_of(typename
 
 // The largest number of the arithmetic that is at most x >= 0, as such a pattern.
 template <typename T> __device__ inline typename Real<T>::Bits pattern_up_to(double x) {
-    return x > Real<double>::max() ? NO_LIMIT<T> : bits_of(Real<T>::rounded_down(x));
+    if (x > Real<double>::max()) return NO_LIMIT<T>;
+    if (x > (double)Real<T>::max()) return bits_of(Real<T>::max());
+    const T t = (T)x;
+    return bits_of(t) - ((double)t > x);
 }
 
 // A maximum in the form in which elements are tested against it: that of the epsilon difference is by binade.
@@ -29,9 +32,7 @@ __device__ inline u32 entry_of(double m) {
     return m == 0 ? 0 : entry - 2 < ENTRIES - 2 ? entry : 1;
 }
 // The least reference with an entry from 2 on.
-template <typename T> __device__ inline T least_reference(u32 entry);
-template <> __device__ inline float least_reference(u32 entry) { return f32_of(entry << 23) * exp2_f32(-24); }
-template <> __device__ inline double least_reference(u32 entry) { return exp2_f64((i32)entry - 152); }
+template <typename T> __device__ inline T least_reference(u32 entry) { return (T)pow2((i32)entry - (sizeof(T) == 4 ? 127 + 24 : 152)); }
 
 // The maxima of a block. They only grow, so an old one makes the filter positive more often, never less.
 template <typename T> struct SharedMaxima {
@@ -66,10 +67,11 @@ template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update
         const bool any = (entry == 1) | (most * rule.bound(least) < Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS));
         // References above 1e-3 are compared with the smaller maximum, and so are the others of that binade. Zero has no relative difference.
         const Bits relative = entry == 0 ? NO_LIMIT<T> : 2 * least > Real<T>::small() ? old : all;
+        atomicMax(&s.allowed[entry].relative, any ? 0 : relative);
         // A product that may have been rounded is left out.
         const double of_epsilon = epsilon * (double)rule.binade(least);
         const Bits difference = sizeof(T) == 4 || epsilon == 0 || of_epsilon > pow2(-960) ? pattern_up_to<T>(Real<double>::smaller(of_epsilon, absolute)) : 0;
-        atomicMax(&s.allowed[entry].relative, any ? 0 : relative), atomicMax(&s.allowed[entry].difference, any ? 0 : difference);
+        atomicMax(&s.allowed[entry].difference, any ? 0 : difference);
     }
     if (lane_of() == 0) {
         atomicMax(&s.ratio, limit_of<T>(bits_of(most)));

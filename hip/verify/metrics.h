@@ -17,15 +17,6 @@ template <> struct Real<float> {
     static __device__ float smaller(float x, float y) { return fminf(x, y); }
     static __device__ float quotient(float a, float b) { return __fdiv_rn(a, b); }
     static __device__ float of(u32 x) { return f32_of(x); }
-    // The largest number that is at most x >= 0, which is finite.
-#if defined(__CUDA_ARCH__)
-    static __device__ float rounded_down(double x) { return __double2float_rd(x); }
-#else
-    static __device__ float rounded_down(double x) {
-        const float y = x > (double)max() ? max() : (float)x;
-        return of(bits_of(y) - ((double)y > x));
-    }
-#endif
     // See `exact_bin`.
     static __device__ float scale_up() { return exp2_f32(48); }
 };
@@ -49,7 +40,6 @@ template <> struct Real<double> {
 #endif
     static __device__ double quotient(double a, double b) { return __ddiv_rn(a, b); }
     static __device__ double of(u64 x) { return f64_of(x); }
-    static __device__ double rounded_down(double x) { return x; }
     static __device__ double scale_up() { return exp2_f64(110); }
 };
 

@@ -137,14 +137,14 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
         for (u32 step = 1; step < leaves; step *= 2)
 #pragma unroll
             for (u32 i = 0; i < AHEAD; i++) {
-                if (i >= used) break;
+                if (i >= used) continue;
                 d[i].x += __shfl_xor(d[i].x, step, SUBGROUP), d[i].y += __shfl_xor(d[i].y, step, SUBGROUP);
                 m[i].x += __shfl_xor(m[i].x, step, SUBGROUP), m[i].y += __shfl_xor(m[i].y, step, SUBGROUP);
             }
         if (t & (leaves - 1)) continue;
 #pragma unroll
         for (u32 i = 0; i < AHEAD; i++) {
-            if (i >= used) break;
+            if (i >= used) continue;
             const u32 j = (u32)((first + i * FINAL_ACCUMULATORS + t) >> leaves_log) % FINAL_ACCUMULATORS;
             finals[0][j] += d[i].x, finals[1][j] += d[i].y, finals[2][j] += m[i].x, finals[3][j] += m[i].y;
         }
