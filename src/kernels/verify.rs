@@ -231,9 +231,9 @@ impl Launch {
 
     /// Bytes of partials, mismatches, farthest and firsts.
     fn needs(&self) -> [usize; 4] {
-        // For runs of one tile, and for the largest grid: a smaller comparison may have more of them than a larger one. Smaller tiles are at most as many as `rows_log` allows.
+        // For runs of one tile, for as many tiles as `rows_log` makes of a small tensor, and for the largest grid: a smaller comparison may have more of them than a larger one.
         let tiles = self.elements.div_ceil(self.row * u64::from(TILE_ROWS)) as usize;
-        let searched = tiles.max(subgroups_for_all(self.explain.kernel.multiprocessors()) as usize);
+        let searched = self.elements.div_ceil(self.explain.run).max(subgroups_for_all(self.explain.kernel.multiprocessors())) as usize;
         let firsts = if self.ends_apart { PAIRS_OF_BYTES * size_of::<u64>() } else { 0 };
         let farthest = self.explain_blocks as usize * size_of::<VerifyFarthest>();
         [tiles * SUMS as usize * size_of::<f64>(), searched * size_of::<u32>(), farthest, firsts]
@@ -245,14 +245,13 @@ fn row(dtypes: [DType; 2]) -> u64 {
     SUBGROUP * (128 / dtypes[0].bits().min(dtypes[1].bits())) as u64
 }
 
-/// Subgroups of as many blocks as there are multiprocessors.
+/// Subgroups of one block on each multiprocessor.
 fn subgroups_for_all(multiprocessors: u32) -> u64 {
     u64::from(multiprocessors * BLOCK) / SUBGROUP
 }
 
-/// The number of rows of a tile of a pass without sums, as a power of two: the fewest, from 2 on, which all kernels can take at a time, with which there are not more tiles than subgroups for all multiprocessors. A subgroup
-/// waits for one row after the other, so small tensors take less time.
-/// It does not change any result.
+/// The number of rows of a tile of a pass without sums, as a power of two: the fewest with which there are not more tiles than [`subgroups_for_all`], but 2 at least, which some kernels load at once. A subgroup waits for
+/// one load after the other, so small tensors take less time with small tiles. It does not change any result.
 fn rows_log(rows: u64, multiprocessors: u32) -> u32 {
     let all = TILE_ROWS.ilog2();
     (1..all).find(|log| rows.div_ceil(1 << log) <= subgroups_for_all(multiprocessors)).unwrap_or(all)
