@@ -54,14 +54,6 @@ pub(crate) trait Task {
     type Output;
     /// The loop. Every implementation is `#[inline(always)]`, else it would be compiled for any processor.
     fn run(self) -> Self::Output;
-    /// The same for AVX-512, for loops that have something to write otherwise there.
-    #[inline(always)]
-    fn run_avx512(self) -> Self::Output
-    where
-        Self: Sized,
-    {
-        self.run()
-    }
 }
 
 impl InstructionSet {
@@ -115,7 +107,7 @@ impl InstructionSet {
             Set::Avx512 => {
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")]
                 fn compiled<T: Task>(task: T) -> T::Output {
-                    task.run_avx512()
+                    task.run()
                 }
                 // SAFETY: `all` makes this value only where it has detected these features.
                 unsafe { compiled(task) }
