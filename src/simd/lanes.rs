@@ -20,6 +20,8 @@ pub(crate) trait Lanes: Copy {
     const N: usize;
     /// Vector registers of the set.
     const REGISTERS: usize;
+    /// Whether [`lookup`](Lanes::lookup) is one instruction. AVX2 would take two permutations and a blend for f32, by which histograms got no faster.
+    const LOOKUPS: bool;
 
     fn splat(set: Self::Set, x: Self::Number) -> Self;
     /// The first numbers of a slice. Panics if it has fewer.
@@ -40,6 +42,7 @@ pub(crate) trait Lanes: Copy {
     fn add(x: Self, y: Self) -> Self;
     fn sub(x: Self, y: Self) -> Self;
     fn mul(x: Self, y: Self) -> Self;
+    fn div(x: Self, y: Self) -> Self;
     /// x y + z, rounded once.
     fn fused(x: Self, y: Self, z: Self) -> Self;
     /// Rounded to f32, to nearest even.
@@ -50,6 +53,12 @@ pub(crate) trait Lanes: Copy {
     fn larger(x: Self, y: Self) -> Self;
     /// The number with the larger pattern, of two without a sign: NaN is above infinity.
     fn larger_bits(x: Self, y: Self) -> Self;
+    /// The sum of the patterns, as integers that wrap.
+    fn add_bits(x: Self, y: Self) -> Self;
+    /// The patterns, shifted right.
+    fn shift_bits(x: Self, by: u32) -> Self;
+    /// The numbers of a table with these indices: the lowest four bits of each pattern.
+    fn lookup(table: &[Self::Number; 16], indices: Self) -> Self;
     fn and(x: Self, y: Self) -> Self;
     fn or(x: Self, y: Self) -> Self;
     /// Of the groups of four numbers in x and then y: the first, third and so on; and the others.
@@ -135,6 +144,7 @@ macro_rules! plain {
             type Counts = [$bits; N];
             const N: usize = N;
             const REGISTERS: usize = 16;
+            const LOOKUPS: bool = false;
 
             #[inline(always)]
             fn splat(_: super::Plain, x: $number) -> Self {
@@ -193,6 +203,10 @@ macro_rules! plain {
                 Self::map(x, y, |x, y| x * y)
             }
             #[inline(always)]
+            fn div(x: Self, y: Self) -> Self {
+                Self::map(x, y, |x, y| x / y)
+            }
+            #[inline(always)]
             fn fused(x: Self, y: Self, z: Self) -> Self {
                 Array(array(|i| x.0[i].mul_add(y.0[i], z.0[i])))
             }
@@ -215,6 +229,18 @@ macro_rules! plain {
             #[inline(always)]
             fn larger_bits(x: Self, y: Self) -> Self {
                 Self::patterns(x, y, |x, y| x.max(y))
+            }
+            #[inline(always)]
+            fn add_bits(x: Self, y: Self) -> Self {
+                Self::patterns(x, y, |x, y| x.wrapping_add(y))
+            }
+            #[inline(always)]
+            fn shift_bits(x: Self, by: u32) -> Self {
+                Array(array(|i| <$number>::from_bits(x.0[i].to_bits() >> by)))
+            }
+            #[inline(always)]
+            fn lookup(table: &[$number; 16], indices: Self) -> Self {
+                Array(array(|i| table[(indices.0[i].to_bits() % 16) as usize]))
             }
             #[inline(always)]
             fn and(x: Self, y: Self) -> Self {
@@ -310,7 +336,7 @@ mod tests {
                 type Output = Vec<u64>;
                 #[inline(always)]
                 fn run<L: Lanes<Number = $number>>(self, set: L::Set) -> Vec<u64> {
-                    let mut out = vec![0; 32 * 16];
+                    let mut out = vec![0; 40 * 16];
                     let mut counts = L::no_counts(set);
                     let (mut largest, mut joined) = (L::splat(set, 0.0), L::splat(set, 0.0));
                     for at in (0..16).step_by(L::N) {
@@ -333,12 +359,17 @@ mod tests {
                             L::add(x, y),
                             L::sub(x, y),
                             L::mul(x, y),
+                            L::div(x, y),
                             L::fused(x, y, z),
                             L::to_f32(x),
                             m,
                             L::smaller(x, y),
                             L::larger(x, y),
                             L::larger_bits(m, n),
+                            L::add_bits(x, y),
+                            L::shift_bits(x, 20),
+                            L::lookup(&self.numbers[1], x),
+                            L::lookup(&self.numbers[1], L::shift_bits(x, 20)),
                             L::and(x, y),
                             L::or(x, y),
                             L::keep(below, z),

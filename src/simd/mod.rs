@@ -55,7 +55,7 @@ pub(crate) trait Task {
     type Output;
     /// The loop. Every implementation is `#[inline(always)]`, else it would be compiled for any processor.
     fn run(self) -> Self::Output;
-    /// The same for AVX-512, for loops that have something to write otherwise there.
+    /// The same for AVX-512, for loops with vectors.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn run_avx512(self, _set: Avx512) -> Self::Output
@@ -64,7 +64,7 @@ pub(crate) trait Task {
     {
         self.run()
     }
-    /// The same for AVX2.
+    /// The same for AVX2, likewise.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn run_avx2(self, _set: Avx2) -> Self::Output

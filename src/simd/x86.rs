@@ -53,6 +53,7 @@ impl Lanes for F32x16 {
     type Counts = Counters;
     const N: usize = 16;
     const REGISTERS: usize = 32;
+    const LOOKUPS: bool = true;
     #[inline(always)]
     fn to_f32(x: Self) -> Self {
         x
@@ -78,6 +79,7 @@ impl Lanes for F32x16 {
         fn add(x: Self, y: Self) -> Self { F32x16(_mm512_add_ps(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F32x16(_mm512_sub_ps(x.0, y.0)) }
         fn mul(x: Self, y: Self) -> Self { F32x16(_mm512_mul_ps(x.0, y.0)) }
+        fn div(x: Self, y: Self) -> Self { F32x16(_mm512_div_ps(x.0, y.0)) }
         fn fused(x: Self, y: Self, z: Self) -> Self { F32x16(_mm512_fmadd_ps(x.0, y.0, z.0)) }
         fn magnitude(x: Self) -> Self { F32x16(_mm512_abs_ps(x.0)) }
         fn smaller(x: Self, y: Self) -> Self { F32x16(_mm512_min_ps(x.0, y.0)) }
@@ -85,6 +87,9 @@ impl Lanes for F32x16 {
         fn larger_bits(x: Self, y: Self) -> Self { F32x16(_mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(x.0), _mm512_castps_si512(y.0)))) }
         fn and(x: Self, y: Self) -> Self { F32x16(_mm512_and_ps(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F32x16(_mm512_or_ps(x.0, y.0)) }
+        fn add_bits(x: Self, y: Self) -> Self { F32x16(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x.0), _mm512_castps_si512(y.0)))) }
+        fn shift_bits(x: Self, by: u32) -> Self { F32x16(_mm512_castsi512_ps(_mm512_srl_epi32(_mm512_castps_si512(x.0), _mm_cvtsi32_si128(by as i32)))) }
+        fn lookup(table: &[f32; 16], indices: Self) -> Self { F32x16(_mm512_permutexvar_ps(_mm512_castps_si512(indices.0), _mm512_loadu_ps(first(table, 16)))) }
         fn unzip_fours(x: Self, y: Self) -> (Self, Self) { (F32x16(_mm512_shuffle_f32x4::<0b10_00_10_00>(x.0, y.0)), F32x16(_mm512_shuffle_f32x4::<0b11_01_11_01>(x.0, y.0))) }
         fn less(x: Self, y: Self) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x.0, y.0) }
         fn keep(mask: __mmask16, x: Self) -> Self { F32x16(_mm512_maskz_mov_ps(mask, x.0)) }
@@ -104,6 +109,7 @@ impl Lanes for F64x8 {
     type Counts = Counters;
     const N: usize = 8;
     const REGISTERS: usize = 32;
+    const LOOKUPS: bool = true;
     #[inline(always)]
     fn bits(mask: __mmask8) -> u32 {
         u32::from(mask)
@@ -125,6 +131,7 @@ impl Lanes for F64x8 {
         fn add(x: Self, y: Self) -> Self { F64x8(_mm512_add_pd(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F64x8(_mm512_sub_pd(x.0, y.0)) }
         fn mul(x: Self, y: Self) -> Self { F64x8(_mm512_mul_pd(x.0, y.0)) }
+        fn div(x: Self, y: Self) -> Self { F64x8(_mm512_div_pd(x.0, y.0)) }
         fn fused(x: Self, y: Self, z: Self) -> Self { F64x8(_mm512_fmadd_pd(x.0, y.0, z.0)) }
         fn to_f32(x: Self) -> Self { F64x8(_mm512_cvtps_pd(_mm512_cvtpd_ps(x.0))) }
         fn magnitude(x: Self) -> Self { F64x8(_mm512_abs_pd(x.0)) }
@@ -133,6 +140,11 @@ impl Lanes for F64x8 {
         fn larger_bits(x: Self, y: Self) -> Self { F64x8(_mm512_castsi512_pd(_mm512_max_epi64(_mm512_castpd_si512(x.0), _mm512_castpd_si512(y.0)))) }
         fn and(x: Self, y: Self) -> Self { F64x8(_mm512_and_pd(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F64x8(_mm512_or_pd(x.0, y.0)) }
+        fn add_bits(x: Self, y: Self) -> Self { F64x8(_mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(x.0), _mm512_castpd_si512(y.0)))) }
+        fn shift_bits(x: Self, by: u32) -> Self { F64x8(_mm512_castsi512_pd(_mm512_srl_epi64(_mm512_castpd_si512(x.0), _mm_cvtsi32_si128(by as i32)))) }
+        fn lookup(table: &[f64; 16], indices: Self) -> Self {
+            F64x8(_mm512_permutex2var_pd(_mm512_loadu_pd(first(table, 8)), _mm512_castpd_si512(indices.0), _mm512_loadu_pd(first(&table[8..], 8))))
+        }
         fn unzip_fours(x: Self, y: Self) -> (Self, Self) { (F64x8(_mm512_shuffle_f64x2::<0b01_00_01_00>(x.0, y.0)), F64x8(_mm512_shuffle_f64x2::<0b11_10_11_10>(x.0, y.0))) }
         fn less(x: Self, y: Self) -> __mmask8 { _mm512_cmp_pd_mask::<_CMP_LT_OQ>(x.0, y.0) }
         fn keep(mask: __mmask8, x: Self) -> Self { F64x8(_mm512_maskz_mov_pd(mask, x.0)) }
@@ -152,6 +164,7 @@ impl Lanes for F32x8 {
     type Counts = Register<__m256i>;
     const N: usize = 8;
     const REGISTERS: usize = 16;
+    const LOOKUPS: bool = false;
     #[inline(always)]
     fn to_f32(x: Self) -> Self {
         x
@@ -173,6 +186,7 @@ impl Lanes for F32x8 {
         fn add(x: Self, y: Self) -> Self { F32x8(_mm256_add_ps(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F32x8(_mm256_sub_ps(x.0, y.0)) }
         fn mul(x: Self, y: Self) -> Self { F32x8(_mm256_mul_ps(x.0, y.0)) }
+        fn div(x: Self, y: Self) -> Self { F32x8(_mm256_div_ps(x.0, y.0)) }
         fn fused(x: Self, y: Self, z: Self) -> Self { F32x8(_mm256_fmadd_ps(x.0, y.0, z.0)) }
         fn magnitude(x: Self) -> Self { F32x8(_mm256_andnot_ps(_mm256_set1_ps(-0.0), x.0)) }
         fn smaller(x: Self, y: Self) -> Self { F32x8(_mm256_min_ps(x.0, y.0)) }
@@ -180,6 +194,12 @@ impl Lanes for F32x8 {
         fn larger_bits(x: Self, y: Self) -> Self { F32x8(_mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(x.0), _mm256_castps_si256(y.0)))) }
         fn and(x: Self, y: Self) -> Self { F32x8(_mm256_and_ps(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F32x8(_mm256_or_ps(x.0, y.0)) }
+        fn add_bits(x: Self, y: Self) -> Self { F32x8(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x.0), _mm256_castps_si256(y.0)))) }
+        fn shift_bits(x: Self, by: u32) -> Self { F32x8(_mm256_castsi256_ps(_mm256_srl_epi32(_mm256_castps_si256(x.0), _mm_cvtsi32_si128(by as i32)))) }
+        fn lookup(table: &[f32; 16], indices: Self) -> Self {
+            let indices = _mm256_and_si256(_mm256_castps_si256(indices.0), _mm256_set1_epi32(15));
+            F32x8(_mm256_i32gather_ps::<4>(first(table, 16), indices))
+        }
         fn unzip_fours(x: Self, y: Self) -> (Self, Self) { (F32x8(_mm256_permute2f128_ps::<0x20>(x.0, y.0)), F32x8(_mm256_permute2f128_ps::<0x31>(x.0, y.0))) }
         fn less(x: Self, y: Self) -> Register<__m256> { Register(_mm256_cmp_ps::<_CMP_LT_OQ>(x.0, y.0)) }
         fn keep(mask: Register<__m256>, x: Self) -> Self { F32x8(_mm256_and_ps(mask.0, x.0)) }
@@ -214,6 +234,7 @@ impl Lanes for F64x4 {
     type Counts = Register<__m256i>;
     const N: usize = 4;
     const REGISTERS: usize = 16;
+    const LOOKUPS: bool = false;
     #[inline(always)]
     fn unzip_fours(x: Self, y: Self) -> (Self, Self) {
         (x, y)
@@ -235,6 +256,7 @@ impl Lanes for F64x4 {
         fn add(x: Self, y: Self) -> Self { F64x4(_mm256_add_pd(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F64x4(_mm256_sub_pd(x.0, y.0)) }
         fn mul(x: Self, y: Self) -> Self { F64x4(_mm256_mul_pd(x.0, y.0)) }
+        fn div(x: Self, y: Self) -> Self { F64x4(_mm256_div_pd(x.0, y.0)) }
         fn fused(x: Self, y: Self, z: Self) -> Self { F64x4(_mm256_fmadd_pd(x.0, y.0, z.0)) }
         fn to_f32(x: Self) -> Self { F64x4(_mm256_cvtps_pd(_mm256_cvtpd_ps(x.0))) }
         fn magnitude(x: Self) -> Self { F64x4(_mm256_andnot_pd(_mm256_set1_pd(-0.0), x.0)) }
@@ -246,6 +268,12 @@ impl Lanes for F64x4 {
         }
         fn and(x: Self, y: Self) -> Self { F64x4(_mm256_and_pd(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F64x4(_mm256_or_pd(x.0, y.0)) }
+        fn add_bits(x: Self, y: Self) -> Self { F64x4(_mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(x.0), _mm256_castpd_si256(y.0)))) }
+        fn shift_bits(x: Self, by: u32) -> Self { F64x4(_mm256_castsi256_pd(_mm256_srl_epi64(_mm256_castpd_si256(x.0), _mm_cvtsi32_si128(by as i32)))) }
+        fn lookup(table: &[f64; 16], indices: Self) -> Self {
+            let indices = _mm256_and_si256(_mm256_castpd_si256(indices.0), _mm256_set1_epi64x(15));
+            F64x4(_mm256_i64gather_pd::<8>(first(table, 16), indices))
+        }
         fn less(x: Self, y: Self) -> Register<__m256d> { Register(_mm256_cmp_pd::<_CMP_LT_OQ>(x.0, y.0)) }
         fn keep(mask: Register<__m256d>, x: Self) -> Self { F64x4(_mm256_and_pd(mask.0, x.0)) }
         fn select(mask: Register<__m256d>, x: Self, y: Self) -> Self { F64x4(_mm256_blendv_pd(y.0, x.0, mask.0)) }

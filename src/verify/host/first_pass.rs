@@ -1,6 +1,6 @@
 //! The first pass: values only, each block read once.
 
-use super::bins::Bins;
+use super::bins::{Bins, Ends};
 use super::filter::Filter;
 use super::measure::{Add, AddTurns, Classified, Classify, Quotients, TileSums};
 use super::number::Number;
@@ -82,6 +82,8 @@ pub(super) struct Floats<'a, T> {
     /// The maximum of the epsilon difference is d / 2^e here.
     values: Values,
     filter: Filter<T>,
+    /// Of histograms, if they are wanted.
+    ends: Option<Ends<T>>,
 }
 
 impl<'a, T: Number> Floats<'a, T> {
@@ -103,12 +105,13 @@ impl<'a, T: Number> Floats<'a, T> {
             vector: sums::vector_width(result.dtype(), reference.dtype()),
             filter: Filter::new(&rule, &values.maxima),
             values,
+            ends: request.histograms.then(|| Ends::new(&rule)),
         }
     }
 
     /// Measures a block: counts, maxima, histograms.
     fn measure<const ALL: bool>(&mut self, start: usize, count: usize) {
-        let Floats { blocks, values, filter, .. } = self;
+        let Floats { blocks, values, filter, ends, .. } = self;
         let (found, pairs) = blocks.read::<ALL>(start, count, *filter, values);
         let (set, rule, d, m) = (blocks.set, blocks.rule, &*blocks.d, &*blocks.m);
         values.mismatches += found.mismatches;
@@ -127,8 +130,8 @@ impl<'a, T: Number> Floats<'a, T> {
             values.join_maxima(set.run(Quotients { d, m, rule }));
             *filter = Filter::new(&rule, &values.maxima);
         }
-        if let Some(to) = &mut values.histograms {
-            set.run(Bins { to, d, m, rule });
+        if let (Some(to), Some(ends)) = (&mut values.histograms, ends) {
+            set.run_lanes(Bins { to, d, m, rule, ends });
         }
     }
 

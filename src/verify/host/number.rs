@@ -4,7 +4,6 @@ use super::side::BLOCK;
 use crate::dtype::{DType, Overflow, Rounding, convert, exp2};
 use crate::simd::{InLanes, InstructionSet, Lanes, Task, each};
 use crate::verify::rule::{Real, Rule};
-use std::hint::black_box;
 
 /// What the loops need of f32 and f64 beyond the rule.
 pub(super) trait Number: Real + InLanes + bytemuck::Pod {
@@ -14,15 +13,10 @@ pub(super) trait Number: Real + InLanes + bytemuck::Pod {
     const SIGN: Self::Bits;
     /// What differences and maxima of quotients are scaled by, so that the remainders of divisions do not underflow.
     const SCALE: Self;
+    /// Bits of a pattern below the exponent.
+    const FRACTION_BITS: u32;
     /// Half of the distance from 1 to the next number.
     const HALF_SPACING: f64;
-    /// What a vector loop adds to a counter where a condition holds. AVX-512 adds a number under a mask, in one instruction; but of a number that the
-    /// compiler knows to be 1 it makes two, so it is hidden there. AVX2 subtracts the condition itself, which it can if the number is known.
-    #[inline(always)]
-    fn one<const AVX512: bool>() -> Self::Bits {
-        let one = Self::Bits::from(true);
-        if AVX512 { black_box(one) } else { one }
-    }
     fn decode(dtype: DType, bytes: &[u8], out: &mut [Self]);
     /// Ordinals of the formats whose numbers this type has.
     type Ordinal: Copy + Default;
@@ -197,6 +191,7 @@ impl Number for f32 {
     const DTYPE: DType = DType::F32;
     const SIGN: u32 = (-0.0f32).to_bits();
     const SCALE: f32 = (1u64 << 48) as f32;
+    const FRACTION_BITS: u32 = f32::MANTISSA_DIGITS - 1;
     const HALF_SPACING: f64 = f32::EPSILON as f64 / 2.0;
     fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) {
         convert::decode_f32(dtype, bytes, out);
@@ -211,6 +206,7 @@ impl Number for f64 {
     const DTYPE: DType = DType::F64;
     const SIGN: u64 = (-0.0f64).to_bits();
     const SCALE: f64 = (1u128 << 110) as f64;
+    const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     const HALF_SPACING: f64 = f64::EPSILON / 2.0;
     fn decode(dtype: DType, bytes: &[u8], out: &mut [f64]) {
         convert::decode_f64(dtype, bytes, out);
