@@ -63,8 +63,8 @@ fn value_past_the_end(target: &Target) -> Result<()> {
 fn maximum_of_half_the_lanes(target: &Target) -> Result<()> {
     Mutant {
         file: "warp.h",
-        from: "SUBGROUP / 2; step > 0; step /= 2) {\n        const u64",
-        to: "SUBGROUP / 2; step > 1; step /= 2) {\n        const u64",
+        from: "SUBGROUP / 2; step > 0; step /= 2) {\n        const X",
+        to: "SUBGROUP / 2; step > 1; step /= 2) {\n        const X",
         trials: "reduce_max::the_last",
     }
     .check(target)
