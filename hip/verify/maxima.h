@@ -64,14 +64,14 @@ template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update
         const T least = entry ? least_reference<T>(entry) : 0;
         // Every difference needs the exact check where references have no entry of their own; and where the remainder of a ratio may underflow: the product of two numbers is less than 2^(2 DIGITS) times that of their last places.
         // (A maximum that is infinite is not exceeded, whatever the bound.)
-        const bool any = (entry == 1) | (most * rule.bound(least) < Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS));
+        const bool always = (entry == 1) | (most * rule.bound(least) < Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS));
         // References above 1e-3 are compared with the smaller maximum, and so are the others of that binade. Zero has no relative difference.
         const Bits relative = entry == 0 ? NO_LIMIT<T> : 2 * least > Real<T>::small() ? old : all;
-        atomicMax(&s.allowed[entry].relative, any ? 0 : relative);
+        atomicMax(&s.allowed[entry].relative, always ? 0 : relative);
         // A product that may have been rounded is left out.
         const double of_epsilon = epsilon * (double)rule.binade(least);
         const Bits difference = sizeof(T) == 4 || epsilon == 0 || of_epsilon > pow2(-960) ? pattern_up_to<T>(Real<double>::smaller(of_epsilon, absolute)) : 0;
-        atomicMax(&s.allowed[entry].difference, any ? 0 : difference);
+        atomicMax(&s.allowed[entry].difference, always ? 0 : difference);
     }
     if (lane_of() == 0) {
         atomicMax(&s.ratio, limit_of<T>(bits_of(most)));

@@ -81,7 +81,7 @@ struct Launch {
     row: u64,
     /// How the operands are packed, if they are.
     packings: [Option<Packing>; 2],
-    /// Elements of a range; whole runs of the first pass, for whole blocks.
+    /// Elements of a range: whole runs of both passes, for whole blocks.
     range: u64,
 }
 
@@ -185,7 +185,7 @@ impl Launch {
         Ok(launch)
     }
 
-    /// The largest range up to `most` elements, but at least one, that consists of as many runs as a block has subgroups. Two launches must not share such a part.
+    /// The largest range up to `most` elements, but at least one, that consists of as many runs of either pass as a block has subgroups: powers of two of rows. Two launches must not share such a part.
     fn whole_runs(&self, most: u64) -> u64 {
         let part = self.values.run.max(self.explain.run) * (u64::from(BLOCK) / SUBGROUP);
         (most / part).max(1) * part
