@@ -421,6 +421,14 @@ pub(super) fn events(standin: &StandIn) -> Result<()> {
     let host = Stream::new(&Device::host())?;
     assert!(matches!(host.wait(&event), Err(Error::WrongDevice { .. })));
     assert!(matches!(event.record(&host), Err(Error::WrongDevice { .. })));
+    // A wait is for what was recorded before it; a later record of the same event changes nothing.
+    event.record(&first)?;
+    second.wait(&event)?;
+    event.record(&first)?;
+    second.synchronize()?;
+    assert!(!event.is_done()?, "the second stream waited for the first record only");
+    first.synchronize()?;
+    assert!(event.is_done()?);
     // A stream that is dropped does its work first.
     let third = Stream::new(&device)?;
     event.record(&first)?;

@@ -42,7 +42,9 @@ mod state;
 mod transform;
 mod version;
 
-use state::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_READY, Op, SUCCESS, State, push, run_until, state, wait_for};
+use state::{
+    Event, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_READY, Op, SUCCESS, State, push, run_until, state, wait_for,
+};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use version::{Version, version};
@@ -265,7 +267,7 @@ export! {
     fn hipStreamDestroy(stream: *mut c_void) {
         let mut s = state();
         let Ok(stream) = known_stream(&mut s, stream) else { return INVALID_HANDLE };
-        if s.streams.remove(&stream).is_some_and(|ops| ops.iter().any(|op| !matches!(op, Op::Record(_)))) {
+        if s.streams.remove(&stream).is_some_and(|ops| ops.iter().any(|op| !matches!(op, Op::Record(..)))) {
             s.violation("a stream was destroyed with work pending");
         }
         if s.allocated_on.remove(&stream) {
@@ -277,12 +279,12 @@ export! {
         let s = state();
         if s.streams.get(&(stream as usize)).is_some_and(Vec::is_empty) { SUCCESS } else { NOT_READY }
     }
-    fn hipStreamWaitEvent(stream: *mut c_void, event: usize, _flags: c_uint) { enqueue(stream, Op::Wait(event)) }
+    fn hipStreamWaitEvent(stream: *mut c_void, event: usize, _flags: c_uint) { enqueue(stream, Op::Wait(event, recorded(event))) }
 
     fn hipEventCreateWithFlags(event: *mut usize, _flags: c_uint) {
         let mut s = state();
         let handle = s.handle();
-        s.events.insert(handle, true);
+        s.events.insert(handle, Event::default());
         put(event, handle)
     }
     fn hipEventDestroy(event: usize) {
@@ -294,10 +296,14 @@ export! {
         SUCCESS
     }
     fn hipEventRecord(event: usize, stream: *mut c_void) {
-        state().events.insert(event, false);
-        enqueue(stream, Op::Record(event))
+        let mut s = state();
+        let times = s.events.entry(event).or_default();
+        times.recorded += 1;
+        let time = times.recorded;
+        drop(s);
+        enqueue(stream, Op::Record(event, time))
     }
-    fn hipEventQuery(event: usize) { if state().events.get(&event) == Some(&true) { SUCCESS } else { NOT_READY } }
+    fn hipEventQuery(event: usize) { if state().events.get(&event).is_some_and(|e| e.reached == e.recorded) { SUCCESS } else { NOT_READY } }
     fn hipEventElapsedTime(ms: *mut f32, _start: usize, _stop: usize) { put(ms, 1.5) }
 }
 
@@ -329,10 +335,15 @@ pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
     note("hipStreamSynchronize", told.map_or(code, fail))
 }
 
+/// How often an event was recorded.
+fn recorded(event: usize) -> u64 {
+    state().events.get(&event).map_or(0, |event| event.recorded)
+}
+
 /// `hipEventSynchronize`, likewise.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipEventSynchronize(event: usize) -> c_int {
-    let code = run_until(event);
+    let code = run_until(event, recorded(event));
     let told = state().called("hipEventSynchronize", current());
     note("hipEventSynchronize", told.map_or(code, fail))
 }

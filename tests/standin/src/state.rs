@@ -37,8 +37,10 @@ pub(crate) enum Op {
     Free {
         ptr: usize,
     },
-    Record(usize),
-    Wait(usize),
+    /// The event, and how often it had been recorded then.
+    Record(usize, u64),
+    /// For that record of the event: a later one changes nothing.
+    Wait(usize, u64),
 }
 
 impl Op {
@@ -48,7 +50,7 @@ impl Op {
             Op::Copy { to, from, size } => overlaps(*to, *size) || overlaps(*from, *size),
             Op::Set { to, size, .. } => overlaps(*to, *size),
             Op::Launch(launched) => launched.addresses().any(|at| overlaps(at, 1)),
-            Op::Free { .. } | Op::Record(_) | Op::Wait(_) => false,
+            Op::Free { .. } | Op::Record(..) | Op::Wait(..) => false,
         }
     }
 }
@@ -57,6 +59,13 @@ impl Op {
 pub(crate) struct Block {
     pub(crate) size: usize,
     pub(crate) device: c_int,
+}
+
+/// How often an event was recorded, and which of these records was reached last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Event {
+    pub(crate) recorded: u64,
+    pub(crate) reached: u64,
 }
 
 /// A call that is to fail.
@@ -83,8 +92,7 @@ pub(crate) struct State {
     running: HashMap<usize, Op>,
     /// The code of a kernel that has failed, until somebody waits for its stream.
     failed: HashMap<usize, c_int>,
-    /// Whether the event is done.
-    pub(crate) events: HashMap<usize, bool>,
+    pub(crate) events: HashMap<usize, Event>,
     pub(crate) modules: HashMap<usize, Module>,
     /// Kernels, and the device of their module.
     pub(crate) functions: HashMap<usize, (Found, c_int)>,
@@ -189,13 +197,13 @@ impl State {
                     }
                 }
             }
-            Op::Record(event) => {
+            Op::Record(event, time) => {
                 // It may have been destroyed meanwhile.
-                if let Some(done) = self.events.get_mut(&event) {
-                    *done = true;
+                if let Some(event) = self.events.get_mut(&event) {
+                    event.reached = event.reached.max(time);
                 }
             }
-            Op::Launch(_) | Op::Wait(_) => {}
+            Op::Launch(_) | Op::Wait(..) => {}
         }
     }
 }
@@ -232,13 +240,21 @@ pub(crate) fn wait_for(stream: usize) -> c_int {
 
 /// Does what `stream` has to do. Kernels run without the lock, so that other streams may go on.
 pub(crate) fn run(stream: usize) {
+    run_while(stream, |_| true);
+}
+
+/// The same, as long as a condition holds.
+fn run_while(stream: usize, goes_on: impl Fn(&State) -> bool) {
     loop {
         let mut s = ENDED.wait_while(state(), |s| s.running.contains_key(&stream)).unwrap_or_else(PoisonError::into_inner);
+        if !goes_on(&s) {
+            return;
+        }
         match s.next(stream) {
             None => return,
-            Some(Op::Wait(event)) => {
+            Some(Op::Wait(event, time)) => {
                 drop(s);
-                run_until(event);
+                run_until(event, time);
             }
             Some(Op::Launch(launched)) => {
                 s.running.insert(stream, Op::Launch(Arc::clone(&launched)));
@@ -256,12 +272,12 @@ pub(crate) fn run(stream: usize) {
     }
 }
 
-/// Does the work before an event, wherever it was recorded. Says how the kernels of that stream have failed, once.
-pub(crate) fn run_until(event: usize) -> c_int {
-    let has = |ops: &Vec<Op>| ops.iter().any(|op| matches!(op, Op::Record(e) if *e == event));
+/// Does the work before a record of an event, and no more, wherever it was recorded. Says how the kernels of that stream have failed, once.
+pub(crate) fn run_until(event: usize, time: u64) -> c_int {
+    let has = |ops: &Vec<Op>| ops.iter().any(|op| matches!(op, Op::Record(e, t) if (*e, *t) == (event, time)));
     let stream = state().streams.iter().find(|(_, ops)| has(ops)).map(|(s, _)| *s);
     let Some(stream) = stream else { return SUCCESS };
-    run(stream);
+    run_while(stream, |s| s.events.get(&event).is_none_or(|event| event.reached < time));
     state().failed.remove(&stream).unwrap_or(SUCCESS)
 }
 
