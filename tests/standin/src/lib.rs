@@ -297,11 +297,11 @@ export! {
     }
     fn hipEventRecord(event: usize, stream: *mut c_void) {
         let mut s = state();
-        let times = s.events.entry(event).or_default();
-        times.recorded += 1;
-        let time = times.recorded;
+        let of_event = s.events.entry(event).or_default();
+        of_event.recorded += 1;
+        let nth = of_event.recorded;
         drop(s);
-        enqueue(stream, Op::Record(event, time))
+        enqueue(stream, Op::Record(event, nth))
     }
     fn hipEventQuery(event: usize) { if state().events.get(&event).is_some_and(|e| e.reached == e.recorded) { SUCCESS } else { NOT_READY } }
     fn hipEventElapsedTime(ms: *mut f32, _start: usize, _stop: usize) { put(ms, 1.5) }

@@ -37,9 +37,9 @@ pub(crate) enum Op {
     Free {
         ptr: usize,
     },
-    /// The event, and how often it had been recorded then.
+    /// An event, and which of its records this is: 1 is the first.
     Record(usize, u64),
-    /// For that record of the event: a later one changes nothing.
+    /// For that record of an event; 0 is none.
     Wait(usize, u64),
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Block {
     pub(crate) device: c_int,
 }
 
-/// How often an event was recorded, and which of these records was reached last.
+/// How often an event was recorded, and the last of these records that its stream has reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Event {
     pub(crate) recorded: u64,
@@ -197,10 +197,10 @@ impl State {
                     }
                 }
             }
-            Op::Record(event, time) => {
+            Op::Record(event, nth) => {
                 // It may have been destroyed meanwhile.
                 if let Some(event) = self.events.get_mut(&event) {
-                    event.reached = event.reached.max(time);
+                    event.reached = event.reached.max(nth);
                 }
             }
             Op::Launch(_) | Op::Wait(..) => {}
@@ -252,9 +252,9 @@ fn run_while(stream: usize, goes_on: impl Fn(&State) -> bool) {
         }
         match s.next(stream) {
             None => return,
-            Some(Op::Wait(event, time)) => {
+            Some(Op::Wait(event, nth)) => {
                 drop(s);
-                run_until(event, time);
+                run_until(event, nth);
             }
             Some(Op::Launch(launched)) => {
                 s.running.insert(stream, Op::Launch(Arc::clone(&launched)));
@@ -272,12 +272,12 @@ fn run_while(stream: usize, goes_on: impl Fn(&State) -> bool) {
     }
 }
 
-/// Does the work before a record of an event, and no more, wherever it was recorded. Says how the kernels of that stream have failed, once.
-pub(crate) fn run_until(event: usize, time: u64) -> c_int {
-    let has = |ops: &Vec<Op>| ops.iter().any(|op| matches!(op, Op::Record(e, t) if (*e, *t) == (event, time)));
+/// Does the work before the nth record of an event, and no more, wherever it was recorded. Says how the kernels of that stream have failed, once.
+pub(crate) fn run_until(event: usize, nth: u64) -> c_int {
+    let has = |ops: &Vec<Op>| ops.iter().any(|op| matches!(op, Op::Record(e, n) if (*e, *n) == (event, nth)));
     let stream = state().streams.iter().find(|(_, ops)| has(ops)).map(|(s, _)| *s);
     let Some(stream) = stream else { return SUCCESS };
-    run_while(stream, |s| s.events.get(&event).is_none_or(|event| event.reached < time));
+    run_while(stream, |s| s.events.get(&event).is_none_or(|event| event.reached < nth));
     state().failed.remove(&stream).unwrap_or(SUCCESS)
 }
 
