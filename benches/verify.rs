@@ -209,6 +209,8 @@ fn layouts(device: &Device, n: usize, ceiling: f64) -> Result<(), Error> {
         // Rows a power of two apart, which may send all accesses to few channels of the memory, or few sets of a cache.
         let even = 1 << side.ilog2();
         let padded = Layout::strided(&[side, side - 8], &[side as isize, 1], 0)?;
+        // Rows that are not aligned; in the second of these layouts neighbours also lie in two rows where a row ends.
+        let apart = Layout::strided(&[side, side - 8], &[side as isize - 1, 1], 3)?;
         let odd = Layout::strided(&[side, side - 7], &[side as isize, 1], 3)?;
         let dense = Layout::contiguous(&[side, side - 8])?;
         let transposed = |side: usize| Layout::strided(&[side, side], &[1, side as isize], 0);
@@ -217,7 +219,8 @@ fn layouts(device: &Device, n: usize, ceiling: f64) -> Result<(), Error> {
             ("dense", &dense, &dense),
             ("rows padded by 8", &padded, &dense),
             ("both padded by 8", &padded, &padded),
-            ("rows padded by 7, unaligned", &odd, &odd),
+            ("both padded by 7, a multiple of 8 long", &apart, &apart),
+            ("both padded by 7", &odd, &odd),
             ("transposed result", &transposed(even)?, &square(even)?),
             ("transposed result, 8 elements less a row", &transposed(side - 8)?, &square(side - 8)?),
         ] {

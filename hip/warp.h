@@ -72,7 +72,11 @@ __device__ inline u32 same_in_wavefront(u32 x) {
 __device__ inline bool wavefront_any(bool x) { return __any(x); }
 
 // The votes of a subgroup, one bit per lane.
+#if defined(__CUDA_ARCH__)
+__device__ inline u32 subgroup_votes(bool x) { return (u32)__ballot(x); } // nvcc knows that it is the same in all lanes
+#else
 __device__ inline u32 subgroup_votes(bool x) { return (u32)((u64)__ballot(x) >> (threadIdx.x % warpSize / SUBGROUP * SUBGROUP)); }
+#endif
 
 // The sum and the maximum over a subgroup, in all of its lanes.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -289,7 +289,7 @@ template <class Pairs> __device__ inline void note_mismatches(const VerifyParams
 template <class Pairs> struct ExplainStatistics {
     typedef typename Pairs::N N;
     enum { E = Pairs::E };
-    static constexpr bool IN_WORDS = false;
+    static constexpr bool IN_WORDS = false, BOTH_HALVES = false;
     const VerifyParams &p;
     const Pairs &pairs;
     N (&a)[E];

@@ -55,6 +55,8 @@ template <u32 KIND, int N> struct Operand {
     // Words that N elements of the widest format take, and one more if they may have to be shifted.
     enum { WORDS = N * Decoder<KIND>::MOST / 32, SHIFTED = LIKE_NVIDIA || Decoder<KIND>::LEAST == 4, LOADED_WORDS = WORDS + SHIFTED };
     typedef u32 Words[LOADED_WORDS];
+    // Formats of 32 bits and more hardly ever lie at addresses other than multiples of 4.
+    static constexpr bool SHORT = Decoder<KIND>::LEAST < 32;
     const VerifyOperand &p;
     Decoder<KIND> decoder;
     __device__ Operand(const VerifyOperand &p_, const float *table, u32 copy) : p(p_), decoder(table, copy, p_.dtype) {}
@@ -112,25 +114,45 @@ template <u32 KIND, int N> struct Operand {
     // Loads N elements of a row, beginning `offset` elements after the element at the address, and returns by how many bits they have to be shifted. Nothing waits for the loads.
     __device__ u32 load(u32 offset, u64 address, Words &w) const {
         const i64 inner = read_here(p).inner;
+        forget_last(w);
         if (vectors()) load_vector(advanced(address, offset), w);
         else if (inner != 1) strided((const u8 *)advanced(address, offset * inner), inner, w);
-        else if (SHIFTED) return words(advanced(address, offset), w);
+        else if (SHIFTED) {
+            address = advanced(address, offset);
+            const u32 by = align_down(address);
+            load_words(address, by, w);
+            return by;
+        }
         return 0;
     }
-    // Words at multiples of 4 bytes, with one more if the elements do not begin at such a multiple: `shift` moves them by the number of bits that this returns.
-    __device__ u32 words(u64 address, Words &w) const {
-        const u64 bit = address * (nibbles() ? 4 : 8);
-        const u8 *at = (const u8 *)(bit / 32 * 4);
-        const u32 by = bit % 32, bits = N * decoder.bits + (by ? 32 : 0);
+    // What an earlier load has left in the last word, which not every load writes, would otherwise be kept for `shift`.
+    static __device__ void forget_last(Words &w) {
+        if (SHIFTED) w[LOADED_WORDS - 1] = 0;
+    }
+    // Moves the address of neighbours back to a multiple of 4 bytes, from where words are loaded, and returns by how many bits.
+    __device__ u32 align_down(u64 &address) const {
+        const u32 unit = nibbles() ? 4 : 8, by = (u32)address * unit % 32;
+        address -= by / unit;
+        return by;
+    }
+    // Words from such an address on, with one more that `shift` moves down. It may be loaded for nothing: rows end early enough.
+    __device__ void load_words(u64 address, u32 by, Words &w) const {
+        const u8 *at = vector_at(address);
+        const u32 bits = N * decoder.bits + (SHORT || by ? 32 : 0);
 #pragma unroll
         for (u32 i = 0; i < LOADED_WORDS; i++)
             if (32 * i < bits) w[i] = ::load<u32>(at + 4 * i);
-        return by;
+    }
+    // Whether the elements of a row are neighbours, and such an operand's load inside a row.
+    __device__ bool neighbours() const { return read_here(p).inner == 1; }
+    __device__ void load_neighbours(u64 address, u32 by, Words &w) const {
+        forget_last(w);
+        if (vectors()) load_vector(address, w);
+        else load_words(address, by, w);
     }
 
-    // Copies to shared memory (`ring.h`), where N elements take QUADS of 16 bytes, and one more word if they may have to be shifted: not for formats of 32 bits and more, which hardly ever lie at addresses other than multiples of 4.
+    // Copies to shared memory (`ring.h`), where N elements take QUADS of 16 bytes, and one more word if they may have to be shifted: not for formats of 32 bits and more.
     static constexpr u32 QUADS = (WORDS + 3) / 4;
-    static constexpr bool SHORT = Decoder<KIND>::LEAST < 32;
     static __device__ constexpr u32 word_at(u32 i) { return i / 4 * QUAD_STEP + i % 4 * 4; }
     // As `load_vector`.
     __device__ void copy_vector(u64 address, SharedAddress quads) const {
@@ -142,24 +164,17 @@ template <u32 KIND, int N> struct Operand {
         for (u32 i = 0; i + 4 <= WORDS; i += 4)
             if (bytes >= 16 && 4 * i < bytes) copy_async<16>(quads + word_at(i), at + 4 * i);
     }
-    // Neighbours at any address, from the last multiple of 4 bytes before them on, which is the address given: `by` is the number of bits between the two, and `more` is the destination of the word that is shifted into the last one.
-    __device__ void copy_words(u64 address, u32 by, SharedAddress quads, SharedAddress more) const {
+    // As `load_words`; `more` is the destination of the word that is shifted into the last one.
+    __device__ void copy_words(u64 address, SharedAddress quads, SharedAddress more) const {
         const u8 *at = vector_at(address);
         const u32 bits = N * decoder.bits;
 #pragma unroll
         for (u32 i = 0; i < WORDS; i++)
             if (32 * i < bits) copy_async<4>(quads + word_at(i), at + 4 * i);
-        if (by) copy_async<4>(bits == 32 * WORDS ? more : quads + word_at(bits / 32), at + bits / 8);
+        if (SHORT) copy_async<4>(bits == 32 * WORDS ? more : quads + word_at(bits / 32), at + bits / 8);
     }
-    // Whether the elements of a row are copied this way, and the address to copy from, which is moved back by the number of bits that this returns.
-    // Not if a load is less than a word: it would begin inside a word.
-    __device__ bool by_words() const { return read_here(p).inner == 1 && !vectors() && N * decoder.bits >= 32 && (SHORT || read_here(p).align >= 4); }
-    __device__ u32 align_down(u64 &address) const {
-        if (!SHORT) return 0;
-        const u32 unit = nibbles() ? 4 : 8, by = (u32)address * unit % 32;
-        address -= by / unit;
-        return by;
-    }
+    // Whether the elements of a row are copied this way. Not if a load is less than a word: it would begin inside a word.
+    __device__ bool by_words() const { return neighbours() && !vectors() && N * decoder.bits >= 32 && (SHORT || read_here(p).align >= 4); }
     static __device__ void put_quads(const Words &w, SharedAddress quads) {
 #pragma unroll
         for (u32 i = 0; i < WORDS; i++) shared_at<u32>(quads + word_at(i)) = w[i];
@@ -182,7 +197,7 @@ template <u32 KIND, int N> struct Operand {
     static __device__ void shift(Words &w, u32 by) {
         if constexpr (SHIFTED)
 #pragma unroll
-            for (u32 i = 0; i < WORDS; i++) w[i] = (u32)(((u64)w[i + 1] << 32 | w[i]) >> by);
+            for (u32 i = 0; i < WORDS; i++) w[i] = shift_down(w[i], w[i + 1], by);
     }
 
     // N elements of a row with a distance of `inner` between them.
@@ -209,6 +224,9 @@ template <u32 KIND, int N> struct Operand {
         }
     }
 
+    static __device__ void clear(Words &w) {
+        for (u32 &x : w) x = 0;
+    }
     // Puts the bits of element e in their position in words of zeros.
     __device__ void put(u32 e, u64 x, Words &w) const {
         const u32 bit = e * decoder.bits, word = bit / 32;

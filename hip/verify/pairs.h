@@ -118,7 +118,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const u32 dtype_a, dtype_r; // of result and reference
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
-    const bool vectors, dense;
+    const bool vectors, dense, neighbours;
     // Whether an operand has 16 bits, and whether each that has is of a floating-point format. On AMD's GPUs the instructions for words of two numbers are more than those for single numbers.
     static constexpr bool HALF_X = LIKE_NVIDIA && FOR_SUMS && X == 16, HALF_Y = LIKE_NVIDIA && FOR_SUMS && Y == 16, HALVES = HALF_X || HALF_Y;
     const bool halves;
@@ -136,7 +136,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     };
     __device__ Pairs(const VerifyParams &p, const Shared &s)
         : params(p), x(p.operands[0], s.numbers.table(0), s.copy(p, 0)), y(p.operands[1], s.numbers.table(1), s.copy(p, 1)), swapped(p.swapped != 0), dtype_a(p.operands[exchanged()].dtype), dtype_r(p.operands[!exchanged()].dtype), walk(x.decoder.bits, y.decoder.bits, FOR_SUMS ? ROWS_LOG : p.rows_log), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
-          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.operands[0].rank == 0 && p.operands[1].rank == 0),
+          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.operands[0].rank == 0 && p.operands[1].rank == 0), neighbours(x.neighbours() && y.neighbours()),
           halves(HALVES && (!HALF_X || half_x().valid()) && (!HALF_Y || half_y().valid())), with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
 
     // Whether common formats are decoded behind their own branch. On AMD's GPUs scalar branches cost no vector instruction, while another decoder would cost registers.
@@ -217,6 +217,17 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
             }
             return;
         }
+        if (LIKE_NVIDIA && !leaves && neighbours) {
+            u64 at_x = x.advanced(w.rows.address_x, offset), at_y = y.advanced(w.rows.address_y, offset);
+            const u32 by_x = x.align_down(at_x), by_y = y.align_down(at_y);
+#pragma unroll
+            for (int k = 0; k < LOADS; k++) {
+                x.load_neighbours(x.advanced(at_x, k * walk.row), by_x, w.x[k]), y.load_neighbours(y.advanced(at_y, k * walk.row), by_y, w.y[k]);
+                w.shifts[2 * k] = by_x, w.shifts[2 * k + 1] = by_y;
+            }
+            if (NOW) shift(w);
+            return;
+        }
 #pragma unroll
         for (int k = 0; k < LOADS; k++) load_row(start, offset + k * walk.row, leaves, w, k);
         if (NOW) shift(w);
@@ -224,14 +235,17 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     // Load k, which may be in another row, of any kind.
     __device__ void load_row(u64 start, u32 offset, bool leaves, Words &w, int k) const {
         const u64 index = start + offset;
-        if (leaves && index < n) w.rows = rows_of(index, start);
-        if (offset < w.rows.until) {
-            const u32 shift_x = x.load(offset, w.rows.address_x, w.x[k]), shift_y = y.load(offset, w.rows.address_y, w.y[k]);
-            if constexpr (SHIFTED) w.shifts[2 * k] = shift_x, w.shifts[2 * k + 1] = shift_y;
-        } else {
-            load_singly(index, w.x[k], w.y[k]);
-            if constexpr (SHIFTED) w.shifts[2 * k] = w.shifts[2 * k + 1] = 0;
+        // Of lanes that are still in their rows, these are the same. (If such lanes did not compute them on AMD's GPUs, either, clang 19 would copy words in the loop.)
+        if (leaves && (!LIKE_NVIDIA || offset >= w.rows.until) && index < n) w.rows = rows_of(index, start);
+        const bool in_row = offset < w.rows.until;
+        u32 shift_x = 0, shift_y = 0;
+        if (in_row) shift_x = x.load(offset, w.rows.address_x, w.x[k]), shift_y = y.load(offset, w.rows.address_y, w.y[k]);
+        else {
+            x.clear(w.x[k]), y.clear(w.y[k]);
+            if (!LIKE_NVIDIA) load_singly(index, w.x[k], w.y[k]);
         }
+        if constexpr (SHIFTED) w.shifts[2 * k] = shift_x, w.shifts[2 * k + 1] = shift_y;
+        if (LIKE_NVIDIA) load_apart(!in_row, index, w.x[k], w.y[k]);
     }
     __device__ Rows rows_of(u64 index, u64 start) const {
         i64 at_x = 0, at_y = 0;
@@ -252,14 +266,33 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
 #pragma unroll
                 for (int k = 0; k < LOADS; k++) x.shift(w.x[k], w.shifts[2 * k]), y.shift(w.y[k], w.shifts[2 * k + 1]);
     }
-    // Pairs in more than one row; 0 stands for elements from n on.
-    template <int WX, int WY> __device__ void load_singly(u64 index, u32 (&words_x)[WX], u32 (&words_y)[WY]) const {
-        for (u32 &x : words_x) x = 0;
-        for (u32 &x : words_y) x = 0;
+    // Pairs in more than one row, one after the other, to words of zeros, which stand for elements from n on.
+    __device__ void load_singly(u64 index, typename OfX::Words &words_x, typename OfY::Words &words_y) const {
 #pragma unroll 1
         for (u32 e = 0; e < LOADED && index + e < n; e++) {
             const Patterns of = patterns_at(index + e);
             x.put(e, of.x, words_x), y.put(e, of.y, words_y);
+        }
+    }
+    // The same, for those lanes that have such pairs. Where rows are long, hardly any has: then other lanes load them, one each, so that nothing waits for one load after the other. Called by all lanes of a subgroup.
+    // (On AMD's GPUs, clang would keep more words in registers for it.)
+    __device__ void load_apart(bool this_lane, u64 index, typename OfX::Words &words_x, typename OfY::Words &words_y) const {
+        u32 lanes = subgroup_votes(this_lane);
+        if (__popc(lanes) > LOADED / 2) {
+            if (this_lane) load_singly(index, words_x, words_y);
+            return;
+        }
+#pragma unroll 1
+        for (; lanes; lanes &= lanes - 1) {
+            const u32 lane = lane_of(), of = __ffs((int)lanes) - 1;
+            const u64 at = __shfl(index, of, SUBGROUP) + lane;
+            Patterns pair = {0, 0};
+            if (lane < LOADED && at < n) pair = patterns_at(at);
+#pragma unroll 1
+            for (u32 e = 0; e < LOADED; e++) {
+                const u64 of_x = __shfl(pair.x, e, SUBGROUP), of_y = __shfl(pair.y, e, SUBGROUP);
+                if (lane == of) x.put(e, of_x, words_x), y.put(e, of_y, words_y);
+            }
         }
     }
 
@@ -313,19 +346,26 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         if constexpr (Statistics::IN_WORDS) {
             static_assert(HALVES && LOADS == 1 && !LARGEST);
             // The first two imply the third; after the branches above they need no test.
-            if ((with_f16 || with_bf16 || halves) && statistics.add_words(w.x[0], w.y[0], x, y, (HALF_X && HALF_Y) || all_finite(d))) return;
+            if (with_f16 || with_bf16 || halves) {
+                if (statistics.add_words(w.x[0], w.y[0], x, y, Statistics::BOTH_HALVES || all_finite(d))) return;
+                if constexpr (Statistics::BOTH_HALVES) {
+                    replace(w, x, y, r, d, bound, rule.bound(0), statistics);
+                    if (!statistics.add_words(w.x[0], w.y[0], x, y, true)) statistics.add_numbers(x, y);
+                    return;
+                }
+            }
         }
         const T before = largest;
         const bool finite = LARGEST ? max_if_finite(largest, d) : all_finite(d);
-        if constexpr (!Arith::EXACT)
+        if constexpr (!Arith::EXACT && !Statistics::BOTH_HALVES)
             if (wavefront_any(!finite)) {
-                replace(x, y, r, d, bound, rule.bound(0), statistics);
+                replace(w, x, y, r, d, bound, rule.bound(0), statistics);
                 largest = before;
                 if (LARGEST) max_if_finite(largest, d);
             }
         statistics.add_numbers(x, y);
     }
-    template <class Statistics> __device__ void replace(N (&x)[E], N (&y)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, Statistics &statistics) const {
+    template <class Statistics> __device__ void replace(Words &w, N (&x)[E], N (&y)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, Statistics &statistics) const {
         const auto replace_if = [&](int i, bool replaced) {
             x[i] = replaced ? 0 : x[i], y[i] = replaced ? 0 : y[i], d[i] = replaced ? 0 : d[i];
             if (!IN_ORDER) r[i] = replaced ? 0 : r[i];
@@ -338,7 +378,11 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
                 // If a number is not finite, the difference is not either.
                 if (!wavefront_any(!is_finite(d[i]))) continue;
                 const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i]));
-                if (nonfinite) statistics.add_nonfinite(x[i], y[i]);
+                if constexpr (Statistics::BOTH_HALVES) {
+                    u32 &of_x = w.x[0][i / 2], &of_y = w.y[0][i / 2];
+                    statistics.set_aside(nonfinite, i % 2 ? of_x >> 16 | (of_y & 0xffff0000u) : (of_x & 0xffff) | of_y << 16);
+                    of_x = nonfinite ? of_x & (i % 2 ? 0xffff : 0xffff0000u) : of_x, of_y = nonfinite ? of_y & (i % 2 ? 0xffff : 0xffff0000u) : of_y;
+                } else if (nonfinite) statistics.add_nonfinite(x[i], y[i]);
                 replace_if(i, nonfinite);
             }
         } else {

@@ -14,13 +14,13 @@
 template <class Pairs> struct Stage {
     enum : u32 {
         QUADS_X = Pairs::OfX::QUADS, QUADS = QUADS_X + Pairs::OfY::QUADS,
-        // Words of 4 bytes after the quads: two that are shifted into the last quads, and the number of bits.
-        MORE = Pairs::OfX::SHORT || Pairs::OfY::SHORT ? 3 : 0, LOAD_BYTES = THREADS * (16 * QUADS + 4 * MORE), BYTES = Pairs::LOADS * LOAD_BYTES
+        // A last quad has the words that are shifted into the last ones of x and y, and the numbers of bits.
+        MORE = Pairs::OfX::SHORT || Pairs::OfY::SHORT, LOAD_BYTES = (QUADS + MORE) * QUAD_STEP, BYTES = Pairs::LOADS * LOAD_BYTES
     };
-    SharedAddress quads, words; // of a thread
+    SharedAddress quads; // of a thread
     __device__ SharedAddress quads_x(int k) const { return quads + k * LOAD_BYTES; }
     __device__ SharedAddress quads_y(int k) const { return quads + k * LOAD_BYTES + QUADS_X * QUAD_STEP; }
-    __device__ SharedAddress word(int k, u32 i) const { return words + k * LOAD_BYTES + (16 * QUADS + 4 * i) * THREADS; }
+    __device__ SharedAddress more(int k) const { return quads + k * LOAD_BYTES + QUADS * QUAD_STEP; }
 };
 
 template <class Pairs> struct RingLoads {
@@ -30,7 +30,7 @@ template <class Pairs> struct RingLoads {
     typedef typename Pairs::Words Words;
     const Pairs &pairs;
     const u64 start;
-    const SharedAddress ring, quads; // the first stage: of the block, of the thread
+    const SharedAddress quads; // of the first stage
     u32 next_stage, before; // distances of stages: of the next load, and of the one before
     const u32 count; // of loads
     u32 taken;
@@ -40,13 +40,13 @@ template <class Pairs> struct RingLoads {
     u32 shift_x, shift_y; // the number of bits by which the words of the rows begin before their elements
     u32 vectors, copies; // loads nearer than this are vectors inside the rows; are copied
     Words words;
-    __device__ RingLoads(const Pairs &pairs_, SharedAddress ring_, u64 tile, u32 count_)
-        : pairs(pairs_), start(pairs.walk.start(tile)), ring(ring_), quads(ring + 16 * threadIdx.x), next_stage(0), before(LAST), count(count_), taken(0), end(pairs.walk.offset(count)),
+    __device__ RingLoads(const Pairs &pairs_, SharedAddress ring, u64 tile, u32 count_)
+        : pairs(pairs_), start(pairs.walk.start(tile)), quads(ring + 16 * threadIdx.x), next_stage(0), before(LAST), count(count_), taken(0), end(pairs.walk.offset(count)),
           words_x(pairs.x.by_words()), words_y(pairs.y.by_words()), copied((words_x || pairs.x.vectors()) && (words_y || pairs.y.vectors())), words(pairs, start) {
         enter_rows();
         for (u32 i = 0; i + 1 < STAGES; i++) begin(i, stage(i * Stage<Pairs>::BYTES));
     }
-    __device__ Stage<Pairs> stage(u32 distance) const { return {quads + distance, ring + 4 * threadIdx.x + distance}; }
+    __device__ Stage<Pairs> stage(u32 distance) const { return {quads + distance}; }
     // Called after `words.rows` has changed.
     __device__ void enter_rows() {
         const u32 last = (LOADS - 1) * pairs.walk.row, inside = words.rows.until > last ? words.rows.until - last : 0;
@@ -66,7 +66,9 @@ template <class Pairs> struct RingLoads {
                 pairs.x.copy_vector(pairs.x.advanced(pairs.x.advanced(words.rows.address_x, offset), k * pairs.walk.row), to.quads_x(k));
                 pairs.y.copy_vector(pairs.y.advanced(pairs.y.advanced(words.rows.address_y, offset), k * pairs.walk.row), to.quads_y(k));
             }
-        } else if (!wavefront_any(offset >= copies)) {
+            return end_copies();
+        }
+        if (!wavefront_any(offset >= copies)) {
 #pragma unroll
             for (int k = 0; k < LOADS; k++) copy(offset + k * pairs.walk.row, k, to);
         } else if (offset < end) {
@@ -78,10 +80,11 @@ template <class Pairs> struct RingLoads {
     // Load k, inside the rows.
     __device__ void copy(u32 offset, int k, const Stage<Pairs> &to) const {
         const u64 x = pairs.x.advanced(words.rows.address_x, offset), y = pairs.y.advanced(words.rows.address_y, offset);
-        if (words_x) pairs.x.copy_words(x, shift_x, to.quads_x(k), to.word(k, 0));
-        else pairs.x.copy_vector(x, to.quads_x(k));
-        if (words_y) pairs.y.copy_words(y, shift_y, to.quads_y(k), to.word(k, 1));
-        else pairs.y.copy_vector(y, to.quads_y(k));
+        // Copies in one block take fewer instructions than in several.
+        if (words_x && words_y) pairs.x.copy_words(x, to.quads_x(k), to.more(k)), pairs.y.copy_words(y, to.quads_y(k), to.more(k) + 4);
+        else if (words_x) pairs.x.copy_words(x, to.quads_x(k), to.more(k)), pairs.y.copy_vector(y, to.quads_y(k));
+        else if (words_y) pairs.x.copy_vector(x, to.quads_x(k)), pairs.y.copy_words(y, to.quads_y(k), to.more(k) + 4);
+        else pairs.x.copy_vector(x, to.quads_x(k)), pairs.y.copy_vector(y, to.quads_y(k));
         put_shifts(shift_x | shift_y << 8, k, to);
     }
     // Load k, which may be in another row, of any kind.
@@ -89,19 +92,22 @@ template <class Pairs> struct RingLoads {
         const u64 index = start + offset;
         if (offset >= words.rows.until && index < pairs.n) words.rows = pairs.rows_of(index, start), enter_rows();
         const bool in_row = offset < words.rows.until;
-        if (in_row && copied) return copy(offset, k, to);
-        // The loads of other rows are waited for.
+        if (in_row && copied) copy(offset, k, to);
+        if (!wavefront_any(!(in_row && copied))) return;
+        // Others are waited for.
         typename Pairs::OfX::Words x;
         typename Pairs::OfY::Words y;
-        if (in_row) {
+        if (in_row && !copied) {
             const u32 by_x = pairs.x.load(offset, words.rows.address_x, x), by_y = pairs.y.load(offset, words.rows.address_y, y);
             pairs.x.shift(x, by_x), pairs.y.shift(y, by_y);
-        } else pairs.load_singly(index, x, y);
+        } else pairs.x.clear(x), pairs.y.clear(y);
+        pairs.load_apart(!in_row, index, x, y);
+        if (in_row && copied) return;
         pairs.x.put_quads(x, to.quads_x(k)), pairs.y.put_quads(y, to.quads_y(k));
         put_shifts(0, k, to);
     }
     __device__ void put_shifts(u32 by, int k, const Stage<Pairs> &to) const {
-        if (Stage<Pairs>::MORE > 0 && !pairs.vectors) shared_at<u32>(to.word(k, 2)) = by;
+        if (Stage<Pairs>::MORE > 0 && !pairs.vectors) shared_at<u32>(to.more(k) + 8) = by;
     }
 
     template <bool> __device__ void next() {
@@ -117,8 +123,8 @@ template <class Pairs> struct RingLoads {
     __device__ void shift(const Stage<Pairs> &from) {
 #pragma unroll
         for (int k = 0; k < LOADS; k++) {
-            const u32 shifts = shared_at<u32>(from.word(k, 2));
-            pairs.x.shift(words.x[k], shared_at<u32>(from.word(k, 0)), shifts & 0xff), pairs.y.shift(words.y[k], shared_at<u32>(from.word(k, 1)), shifts >> 8);
+            const uint4 more = shared_at<const uint4>(from.more(k));
+            pairs.x.shift(words.x[k], more.x, more.z & 0xff), pairs.y.shift(words.y[k], more.y, more.z >> 8);
         }
     }
     __device__ void shift() {}

@@ -55,12 +55,13 @@ template <class Pairs, bool ALL> struct Statistics {
     typedef typename Pairs::N N;
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
-    static constexpr bool HALF_X = ALL && Pairs::HALF_X, HALF_Y = ALL && Pairs::HALF_Y, IN_WORDS = HALF_X || HALF_Y;
+    static constexpr bool HALF_X = ALL && Pairs::HALF_X, HALF_Y = ALL && Pairs::HALF_Y, IN_WORDS = HALF_X || HALF_Y, BOTH_HALVES = HALF_X && HALF_Y;
     const Pairs &pairs;
     u32 *classes; // of the block, by result and reference
     T largest_x = 0, largest_y = 0; // see `keep_larger`
     LaneCount zeros_x, zeros_y;
     Halves half_x, half_y; // of words
+    u32 waiting = 0;        // patterns of two halves that are not both finite, x in the lower one, whose classes are still to be counted; or 0
     N last_x[E], last_y[E]; // not of words
     __device__ Statistics(const Pairs &pairs_, u32 *classes_) : pairs(pairs_), classes(classes_) { zeros_x.clear(), zeros_y.clear(), half_x.clear(), half_y.clear(); }
 
@@ -107,6 +108,15 @@ template <class Pairs, bool ALL> struct Statistics {
         if (is_finite(x)) keep_larger(largest_x, x);
         if (is_finite(y)) keep_larger(largest_y, y);
     }
+    // Counts such a pair of this lane later: hardly any step has more than one in a wavefront, and counting takes long. When a lane gets its second one, the wavefront counts those of all lanes. Called by all of them.
+    __device__ void set_aside(bool there, u32 pair) {
+        if (wavefront_any(there && waiting)) count_waiting();
+        waiting = there ? pair : waiting;
+    }
+    __device__ void count_waiting() {
+        if (waiting) add_nonfinite(pairs.half_x().number(waiting & 0xffff), pairs.half_y().number(waiting >> 16));
+        waiting = 0;
+    }
     __device__ void carry() {
         zeros_x.carry(), zeros_y.carry();
         if (HALF_X) half_x.carry();
@@ -114,6 +124,7 @@ template <class Pairs, bool ALL> struct Statistics {
     }
     // Writes the largest result and reference, and this thread's part of the zeros of both, as `publish` has them, when all pairs were added.
     __device__ void finish(T (&largest)[3], u32 (&counts)[4]) {
+        if constexpr (BOTH_HALVES) count_waiting();
         if constexpr (HALF_X) largest_x = Real<T>::larger(magnitude(largest_x), half_x.number(pairs.half_x()));
         if constexpr (HALF_Y) largest_y = Real<T>::larger(magnitude(largest_y), half_y.number(pairs.half_y()));
         const bool exchanged = pairs.exchanged();
@@ -123,7 +134,7 @@ template <class Pairs, bool ALL> struct Statistics {
     }
 };
 struct NoStatistics {
-    static constexpr bool IN_WORDS = false;
+    static constexpr bool IN_WORDS = false, BOTH_HALVES = false;
     template <typename N> __device__ void add_nonfinite(N, N) {}
     template <class Numbers> __device__ void add_numbers(const Numbers &, const Numbers &) {}
 };

@@ -584,8 +584,9 @@ fn pairs_of_bytes_met_late(target: &Target) -> Result<()> {
         (1_900, [1.75, 1.0]),
         (3_900, [-2.0, 1.0]),
         (4 * tile + 5, [-2.0, 1.0]),
-        // It has its code when it is met again, alone in its tile.
+        // Its block has given it a code when it meets it again, alone in a tile: among the first mismatches that are listed, and later.
         (3, [2.0, 1.0]),
+        (tile + 9, [2.0, 1.0]),
         (turn + 6 * tile + 9, [2.0, 1.0]),
         (turn + 3 * tile + 1, [1.5, 1.0]),
         (turn + 7_900, [1.5, 1.0]),

@@ -89,7 +89,7 @@ mutants! {
     /// As it is with pairs that are not finite, which are replaced.
     Asked largest_difference_infinite: "verify/pairs.h", "largest = before;" => "", "same_bits::infinite";
     /// Those of 4-bit formats, which may begin within a byte.
-    StandIn64 words_shifted_by_half: "verify/layout.h", "| w[i]) >> by)" => "| w[i]) >> by / 2)", PAIRS;
+    StandIn64 words_shifted_by_half: "verify/layout.h", "shift_down(w[i], w[i + 1], by)" => "shift_down(w[i], w[i + 1], by / 2)", PAIRS;
     Asked ranks_of_mismatches_from_one: "verify/explain.h", "listed + __popc(votes & ((1u << lane_of()) - 1))" => "listed + __popc(votes & ((2u << lane_of()) - 1))", NUMBERS;
     /// Small tensors have tiles that are smaller than a block.
     Asked mismatches_of_a_small_tile_and_the_next: "verify/explain.h", "index < end && index < p.n" => "index < p.n", NUMBERS;
