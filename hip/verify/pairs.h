@@ -122,6 +122,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     // Whether an operand has 16 bits, and whether each that has is of a floating-point format. On AMD's GPUs the instructions for words of two numbers are more than those for single numbers.
     static constexpr bool HALF_X = LIKE_NVIDIA && FOR_SUMS && X == 16, HALF_Y = LIKE_NVIDIA && FOR_SUMS && Y == 16, HALVES = HALF_X || HALF_Y;
     const bool halves;
+    const bool plain_halves; // bounds are plain, of two operands of 16 bits
     const bool with_f16, with_bf16; // bounds are plain, and both formats are among these (`with_f16` also if none has 16 bits). Two flags, since nvcc would turn a single variable into a jump table
     // The shared memory of a block. Only operands of up to 8 bits have numbers there.
     struct Shared {
@@ -137,7 +138,8 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     __device__ Pairs(const VerifyParams &p, const Shared &s)
         : params(p), x(p.operands[0], s.numbers.table(0), s.copy(p, 0)), y(p.operands[1], s.numbers.table(1), s.copy(p, 1)), swapped(p.swapped != 0), dtype_a(p.operands[exchanged()].dtype), dtype_r(p.operands[!exchanged()].dtype), walk(x.decoder.bits, y.decoder.bits, FOR_SUMS ? ROWS_LOG : p.rows_log), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.operands[0].rank == 0 && p.operands[1].rank == 0), neighbours(x.neighbours() && y.neighbours()),
-          halves(HALVES && (!HALF_X || half_x().valid()) && (!HALF_Y || half_y().valid())), with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
+          halves(HALVES && (!HALF_X || half_x().valid()) && (!HALF_Y || half_y().valid())), plain_halves(HALF_X && HALF_Y && plain(p)),
+          with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
 
     // Whether common formats are decoded behind their own branch. On AMD's GPUs scalar branches cost no vector instruction, while another decoder would cost registers.
     enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<X>::WIDTH == 16 || Decoder<Y>::WIDTH == 16 };
@@ -340,7 +342,11 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         shift();
         if (with_f16) decode<WITH_F16>(w, index, x, y), references<true>(rule, x, y, r, bound);
         else if (with_bf16) decode<WITH_BF16>(w, index, x, y), references<true>(rule, x, y, r, bound);
-        else decode<OTHERS>(w, index, x, y), references<false>(rule, x, y, r, bound);
+        else {
+            decode<OTHERS>(w, index, x, y);
+            if (plain_halves) references<true>(rule, x, y, r, bound);
+            else references<false>(rule, x, y, r, bound);
+        }
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         if constexpr (Statistics::IN_WORDS) {
@@ -349,7 +355,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
             if (with_f16 || with_bf16 || halves) {
                 if (statistics.add_words(w.x[0], w.y[0], x, y, Statistics::BOTH_HALVES || all_finite(d))) return;
                 if constexpr (Statistics::BOTH_HALVES) {
-                    replace(w, x, y, r, d, bound, rule.bound(0), statistics);
+                    replace<true>(w, x, y, r, d, bound, rule.bound(0), statistics);
                     if (!statistics.add_words(w.x[0], w.y[0], x, y, true)) statistics.add_numbers(x, y);
                     return;
                 }
@@ -357,15 +363,16 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         }
         const T before = largest;
         const bool finite = LARGEST ? max_if_finite(largest, d) : all_finite(d);
-        if constexpr (!Arith::EXACT && !Statistics::BOTH_HALVES)
+        if constexpr (!Arith::EXACT)
             if (wavefront_any(!finite)) {
-                replace(w, x, y, r, d, bound, rule.bound(0), statistics);
+                replace<false>(w, x, y, r, d, bound, rule.bound(0), statistics);
                 largest = before;
                 if (LARGEST) max_if_finite(largest, d);
             }
         statistics.add_numbers(x, y);
     }
-    template <class Statistics> __device__ void replace(Words &w, N (&x)[E], N (&y)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, Statistics &statistics) const {
+    // With HALVES_TOO, of two 16-bit floating-point formats, also in the words.
+    template <bool HALVES_TOO, class Statistics> __device__ void replace(Words &w, N (&x)[E], N (&y)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, Statistics &statistics) const {
         const auto replace_if = [&](int i, bool replaced) {
             x[i] = replaced ? 0 : x[i], y[i] = replaced ? 0 : y[i], d[i] = replaced ? 0 : d[i];
             if (!IN_ORDER) r[i] = replaced ? 0 : r[i];
@@ -378,7 +385,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
                 // If a number is not finite, the difference is not either.
                 if (!wavefront_any(!is_finite(d[i]))) continue;
                 const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i]));
-                if constexpr (Statistics::BOTH_HALVES) {
+                if constexpr (HALVES_TOO) {
                     u32 &of_x = w.x[0][i / 2], &of_y = w.y[0][i / 2];
                     statistics.set_aside(nonfinite, i % 2 ? of_x >> 16 | (of_y & 0xffff0000u) : (of_x & 0xffff) | of_y << 16);
                     of_x = nonfinite ? of_x & (i % 2 ? 0xffff : 0xffff0000u) : of_x, of_y = nonfinite ? of_y & (i % 2 ? 0xffff : 0xffff0000u) : of_y;

@@ -453,14 +453,18 @@ fn bounds_beyond_the_largest_number(target: &Target) -> Result<()> {
 
 /// Infinite ones alone: random patterns of formats above 8 bits are NaN where they are not finite.
 fn infinite_elements(target: &Target) -> Result<()> {
-    for dtypes in [[DType::F32; 2], [DType::F16; 2], [DType::F64; 2], [DType::Bf16, DType::F32]] {
-        let infinite = |dtype: DType, side| {
-            let number = |i: usize| if i % 97 == side { f64::INFINITY } else { 1.0 + ((i + side) % 11) as f64 / 16.0 };
-            elements(dtype, 2_011, |i| dtype.encode(number(i), Rounding::NearestEven, Overflow::Ieee))
-        };
-        let [a, r] = [infinite(dtypes[0], 0), infinite(dtypes[1], 5)];
-        for options in [Options::counts(), Options::default()] {
-            Case::new(dtypes, 2_011).options(options).compare(target, [&a, &r], "one in 97 infinite")?;
+    use DType::*;
+    for dtypes in [[F32, F32], [F16, F16], [F64, F64], [Bf16, F32], [F16, Bf16], [F16, I16], [I16, Bf16]] {
+        // Hardly any, and so many that a thread has several at a time.
+        for period in [97, 3] {
+            let infinite = |dtype: DType, side| {
+                let number = |i: usize| if i % period == side && !dtype.is_int() { f64::INFINITY } else { 1.0 + ((i + side) % 11) as f64 / 16.0 };
+                elements(dtype, 2_011, |i| dtype.encode(number(i), Rounding::NearestEven, Overflow::Ieee))
+            };
+            let [a, r] = [infinite(dtypes[0], 0), infinite(dtypes[1], 5 % period)];
+            for options in [Options::counts(), Options::default()] {
+                Case::new(dtypes, 2_011).options(options).compare(target, [&a, &r], &format!("one in {period} infinite"))?;
+            }
         }
     }
     Ok(())
