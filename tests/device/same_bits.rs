@@ -458,7 +458,8 @@ fn infinite_elements(target: &Target) -> Result<()> {
         // Hardly any, and so many that a thread has several at a time.
         for period in [97, 3] {
             let infinite = |dtype: DType, side| {
-                let number = |i: usize| if i % period == side && !dtype.is_int() { f64::INFINITY } else { 1.0 + ((i + side) % 11) as f64 / 16.0 };
+                let number =
+                    |i: usize| if i % period == side && !dtype.is_int() { f64::INFINITY } else { 1.0 + ((i + side) % 11) as f64 / 16.0 };
                 elements(dtype, 2_011, |i| dtype.encode(number(i), Rounding::NearestEven, Overflow::Ieee))
             };
             let [a, r] = [infinite(dtypes[0], 0), infinite(dtypes[1], 5 % period)];
