@@ -89,10 +89,12 @@ __device__ inline u64 subgroup_max(u64 x) {
 }
 #else
 __device__ inline u32 subgroup_sum(u32 x) {
+#pragma unroll 1
     for (u32 step = SUBGROUP / 2; step > 0; step /= 2) x += __shfl_xor(x, step, SUBGROUP);
     return x;
 }
 template <typename X> __device__ inline X subgroup_max(X x) {
+#pragma unroll 1
     for (u32 step = SUBGROUP / 2; step > 0; step /= 2) {
         const X other = __shfl_xor(x, step, SUBGROUP);
         x = other > x ? other : x;
@@ -142,6 +144,17 @@ __device__ inline void add_if_greater(u32 &sum, u32 x, float a, float b) { asm("
 #endif
 template <typename T> __device__ inline void add_if_greater(u32 &sum, u32 x, T a, T b) { sum += a > b ? x : 0; }
 template <typename T> __device__ inline void add_if_greater(u32 &sum, u32 x, T a, T b, T c, T d) { sum += a > b && c > d ? x : 0; }
+
+// x << BITS where a number is below zero, else x; for the same reason.
+#if defined(__CUDA_ARCH__)
+template <u32 BITS> __device__ inline u32 shift_if_negative(u32 x, float number) { asm("{.reg .pred p; setp.lt.f32 p, %1, 0f00000000; @p shl.b32 %0, %0, %2;}" : "+r"(x) : "f"(number), "n"(BITS)); return x; }
+#endif
+template <u32 BITS, typename T> __device__ inline u32 shift_if_negative(u32 x, T number) { return number < 0 ? x << BITS : x; }
+
+#if defined(__CUDA_ARCH__)
+// x - 2 y, by one instruction.
+__device__ inline u32 minus_twice(u32 x, u32 y) { asm("mad.lo.u32 %0, %1, -2, %0;" : "+r"(x) : "r"(y)); return x; }
+#endif
 
 // 1 where a comparison of two numbers holds, else 0.
 #if defined(__CUDA_ARCH__)

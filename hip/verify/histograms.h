@@ -46,54 +46,60 @@ template <typename T> __device__ inline u32 exact_bin(const Rule<T> &rule, u32 h
 // The largest number of the arithmetic in the bins up to the `k`th end.
 template <typename T> __device__ inline T last_of(u32 h, u32 k) { return h == BY_RATIO ? up_to<T>(ENDS[h][k]) : Real<T>::of(bits_of(from<T>(ENDS[h][k])) - 1); }
 
-// What the threads of a block share, by e modulo ENTRIES: the largest number of the bin that ends there, half of the distance from it to the next one, and what quotients up to it and above it add to the counter. Where no bin ends,
-// both add the same. Epsilon differences are exact, and need less: those above `last` add 16 x `below`. Where no bin ends, all are, or none.
+// What the threads of a block share, by e modulo ENTRIES: the largest number of the bin that ends there, and what quotients up to it add to the counter; those above it add 16 times as much. Where no bin ends, either none
+// is above `last`, or all are.
 template <typename T> struct HistogramsShared {
-    enum : i32 { ENTRIES = sizeof(T) == 4 ? 512 : 64 };
-    struct alignas(sizeof(T) == 4 ? 16 : 8) Quotients { T last, half; u32 below, above; };
-    struct alignas(2 * sizeof(T)) Epsilons { T last; u32 below; };
-    Quotients quotients[2][ENTRIES]; // of the relative difference, of the ratio
-    Epsilons epsilons[ENTRIES];
+    enum : i32 { ENTRIES = sizeof(T) == 4 ? 256 : 64 };
+    struct alignas(2 * sizeof(T)) Entry { T last; u32 below; };
+    Entry entries[KINDS][ENTRIES];
     u32 bins[HISTOGRAM_BINS];
-    // Where d / x belongs. Of f64, whose table has entries for the binades around 1 only, the unit of epsilon differences is one.
-    template <u32 H> static __device__ u32 entry(float d, float x, const Rule<T> &) { return (bits_of(d) - bits_of(x) + (H == BY_EPSILON ? 0 : HALF_BINADE)) >> 23; }
-    template <u32 H> static __device__ u32 entry(double d, double x, const Rule<T> &rule) {
-        const i32 apart = (i32)((u32)(bits_of(d) >> 32) - (u32)(bits_of(x) >> 32));
-        const i32 e = H == BY_EPSILON ? (apart >> 20) + rule.mantissa_bits : (apart + HALF_BINADE / 8) >> 20;
-        return (e < -ENTRIES / 2 ? -ENTRIES / 2 : e >= ENTRIES / 2 ? ENTRIES / 2 - 1 : e) & (ENTRIES - 1);
+    // That of d / x. Of f64, whose table has entries for the binades around 1 only, the unit of epsilon differences is one.
+    template <u32 H> __device__ const Entry &entry(float d, float x, const Rule<T> &) const {
+#if defined(__CUDA_ARCH__)
+        // One instruction takes the exponent to an address. Twice a pattern is without its sign.
+        return *(const Entry *)shared_address(__dp4a(minus_twice(2 * (bits_of(d) + HALF_BINADE), bits_of(x)), (u32)sizeof(Entry) << 24, shared_offset(entries[H])));
+#else
+        return entries[H][(bits_of(d) - bits_of(x) + HALF_BINADE) >> 23 & (ENTRIES - 1)];
+#endif
+    }
+    template <u32 H> __device__ const Entry &entry(double d, double x, const Rule<T> &rule) const {
+        const i32 e = ((i32)((u32)(bits_of(d) >> 32) - (u32)(bits_of(x) >> 32) + HALF_BINADE / 8) >> 20) + (H == BY_EPSILON ? rule.mantissa_bits : 0);
+        return entries[H][(e < -ENTRIES / 2 ? -ENTRIES / 2 : e >= ENTRIES / 2 ? ENTRIES / 2 - 1 : e) & (ENTRIES - 1)];
     }
     enum : i32 { HALF_BINADE = 0x00400000 };
-    // By all threads of a block. A binade of quotients begins at 2^(e - 1/2), one of epsilon differences, in units of 2^-mantissa_bits, which are exact, at 2^e: so none has ends of two bins.
+    // By all threads of a block. Quotients of an entry are between 2^(e - 1/2) and 2^(e + 1/2), about; epsilon differences, whose x is a power of two, between 0.75 and 1.5 times 2^e. So no entry has two ends.
     __device__ void prepare(const Rule<T> &rule) {
         for (u32 i = threadIdx.x; i < KINDS * ENTRIES; i += THREADS) {
             const i32 h = i / ENTRIES, at = i % ENTRIES;
             const double unit = h == BY_EPSILON ? pow2(-rule.mantissa_bits) : 1, power = pow2(at < ENTRIES / 2 ? at : at - ENTRIES) * (sizeof(T) == 4 ? 1 : unit);
-            const double low = h == BY_EPSILON ? power : 0.66 * power, high = h == BY_EPSILON ? 2 * power : 1.51 * power;
+            const double low = (h == BY_EPSILON ? 0.75 : 0.66) * power, high = (h == BY_EPSILON ? 1.5 : 1.51) * power;
             T last = 0;
             u32 field = 0;
 #pragma unroll 1
             for (u32 k = 0; k + 1 < fields_of(h); k++) {
                 const double end = ENDS[h][k] * unit;
-                field += end < low;
-                if (end >= low && end < high) last = last_of<T>(h, k) * (T)unit;
+                field += end <= low;
+                if (end > low && end < high) last = last_of<T>(h, k) * (T)unit;
             }
             const u32 below = 1u << 4 * field;
-            if (h == BY_EPSILON) epsilons[at] = last > 0 ? Epsilons{last, below} : field > 0 ? Epsilons{0, below >> 4} : Epsilons{Real<T>::max(), below};
-            else quotients[h == BY_RATIO][at] = {last, Real<T>::of(half_of<T>(bits_of(last))), below, last > 0 ? below << 4 : below};
+            entries[h][at] = last > 0 ? Entry{last, below} : field > 0 ? Entry{0, below >> 4} : Entry{Real<T>::max(), below};
         }
     }
 };
 
-// Outside these limits the logarithms of d and x decide nothing: remainders may underflow, and quotients may round to 0 or overflow.
+// Outside these limits the logarithms of d and x decide nothing: entries are used again, remainders may underflow, and quotients may round to 0. A smaller d counts as `least_d`, which is in the same bins if x is `plain` or more. A smaller
+// binade or bound counts as `least_x`: both are so far below `least_d` that the quotient is in the last bin.
 template <typename T> struct HistogramRange;
 template <> struct HistogramRange<float> {
-    static __device__ float least_d() { return exp2_f32(-100); }
-    static __device__ float least_x() { return exp2_f32(-80); }
+    static __device__ float least_d() { return exp2_f32(-78); }
+    static __device__ float least_x() { return exp2_f32(-86); }
+    static __device__ float plain() { return exp2_f32(-40); }
     static __device__ float most() { return exp2_f32(40); }
 };
 template <> struct HistogramRange<double> {
-    static __device__ double least_d() { return exp2_f64(-1000); }
-    static __device__ double least_x() { return exp2_f64(-900); }
+    static __device__ double least_d() { return exp2_f64(-900); }
+    static __device__ double least_x() { return exp2_f64(-1000); }
+    static __device__ double plain() { return exp2_f64(-800); }
     static __device__ double most() { return exp2_f64(60); }
 };
 
@@ -101,7 +107,7 @@ template <> struct HistogramRange<double> {
 template <typename T, bool ON> struct Histograms {
     struct Shared {};
     __device__ Histograms(Shared &, const Rule<T> &) {}
-    template <int E> __device__ void add(const Rule<T> &, const T (&)[E], const T (&)[E], const T (&)[E]) {}
+    template <int E> __device__ void add(const Rule<T> &, T (&)[E], const T (&)[E], T (&)[E]) {}
     __device__ void publish(u64 *) {}
 };
 template <typename T> struct Histograms<T, true> {
@@ -109,58 +115,57 @@ template <typename T> struct Histograms<T, true> {
     typedef HistogramRange<T> Range;
     enum { MOST = 255 / 15 }; // sums of fields of 4 bits that fields of 8 bits hold
     Shared &s;
-    const bool small; // whether binades or bounds may be below the range, or bounds of small references so large that quotients round to 0
+    const bool small; // whether binades or bounds may be small, or bounds of small references so large that quotients round to 0
+    const typename Real<T>::Bits lowest; // of the binades
     u32 fields[KINDS], added; // of 4 bits, and how often E pairs were added to them
     u32 even[KINDS], odd[KINDS], carried; // of 8 bits
     // By all threads of a block.
-    __device__ Histograms(Shared &s_, const Rule<T> &rule) : s(s_), small(!(rule.atol >= Range::least_x() && rule.bound(0) <= 1) || Real<T>::of(rule.lowest) < Range::least_x()), added(0), carried(0) {
+    __device__ Histograms(Shared &s_, const Rule<T> &rule) : s(s_), small(!(rule.atol >= Range::plain() && rule.bound(0) <= 1) || Real<T>::of(rule.lowest) < Range::plain()), lowest(bits_of(Real<T>::larger(Real<T>::of(rule.lowest), Range::least_x()))), added(0), carried(0) {
         s.prepare(rule);
         if (threadIdx.x < HISTOGRAM_BINS) s.bins[threadIdx.x] = 0;
 #pragma unroll
         for (u32 h = 0; h < KINDS; h++) fields[h] = even[h] = odd[h] = 0;
     }
-    // All bits set if a number is negative, else none.
-    static __device__ u32 negative(T x) { return (u32)((i32)(bits_of(x) >> (8 * sizeof(T) - 32)) >> 31); }
-    // What d / x adds to its counter, and the epsilon difference d / binade.
-    template <u32 H> __device__ u32 quotient(const Rule<T> &rule, T d, T x) const {
-        const typename Shared::Quotients entry = s.quotients[H == BY_RATIO][s.template entry<H>(d, x, rule)];
-        const u32 above = negative(Real<T>::fused(entry.half, x, Real<T>::fused(entry.last, x, -d)));
-        return (above & entry.above) | (~above & entry.below);
-    }
-    __device__ u32 epsilon(const Rule<T> &rule, T d, T binade) const {
-        const typename Shared::Epsilons entry = s.epsilons[s.template entry<BY_EPSILON>(d, binade, rule)];
-        return entry.below << (negative(Real<T>::fused(entry.last, binade, -d)) & 4);
+    // What d / x adds to its counter. Half of the distance from `last` to the next number is its binade times 2^-DIGITS; epsilon differences are exact.
+    template <u32 H> __device__ u32 counted(const Rule<T> &rule, T d, T x) const {
+        const typename Shared::Entry entry = s.template entry<H>(Real<T>::larger(d, Range::least_d()), x, rule);
+        T rest = Real<T>::fused(entry.last, x, -d);
+        if (H != BY_EPSILON) rest = Real<T>::fused(Real<T>::of(bits_of(entry.last) & Real<T>::EXPONENT), x * Real<T>::of((typename Real<T>::Bits)(Real<T>::BIAS - Real<T>::DIGITS) * Real<T>::UNIT), rest);
+        return shift_if_negative<4>(entry.below, rest);
     }
     // Whether a number is below `least`, and not 0.
     static __device__ bool below(T x, T least) { return bits_of(x) - 1 < bits_of(least) - 1; }
-    // Counts E finite pairs with these values. Called by all lanes of a wavefront.
-    template <int E> __device__ void add(const Rule<T> &rule, const T (&d)[E], const T (&m)[E], const T (&bound)[E]) {
+    // Counts E finite pairs with these values. Zeros replace differences whose bins are found another way, and the least bound in the range those below it. Called by all lanes of a wavefront.
+    template <int E> __device__ void add(const Rule<T> &rule, T (&d)[E], const T (&m)[E], T (&bound)[E]) {
         static_assert(E <= 15, "fields of 4 bits");
-        u32 some[KINDS] = {0, 0, 0};
-        T most = m[0];
+        // No number is above the sum of all, nor its bound above that of the sum.
+        T sums[E];
 #pragma unroll
-        for (int i = 1; i < E; i++) most = Real<T>::larger(m[i], most);
-        bool doubt = !(most <= Range::most() && rule.bound(most) <= Range::most() && all_finite(d));
+        for (int i = 0; i < E; i++) sums[i] = d[i] + m[i];
+#pragma unroll
+        for (int half = E / 2; half > 0; half /= 2)
+#pragma unroll
+            for (int i = 0; i < half; i++) sums[i] += sums[half + i];
+        bool doubt = !(sums[0] <= Range::most() && rule.bound(sums[0]) <= Range::most());
         if (small)
 #pragma unroll
-            for (int i = 0; i < E; i++) doubt |= below(d[i], Range::least_d()) || below(bound[i], Range::least_x());
-#pragma unroll
-        for (int i = 0; i < E; i++) {
-            // A reference that is small has no relative difference here.
-            add_if_greater(some[BY_RELATIVE], quotient<BY_RELATIVE>(rule, d[i], m[i]), d[i], T(0), m[i], Real<T>::small());
-            add_if_greater(some[BY_EPSILON], epsilon(rule, d[i], rule.binade(m[i])), d[i], T(0));
-            add_if_greater(some[BY_RATIO], quotient<BY_RATIO>(rule, d[i], bound[i]), d[i], T(0));
-            // Only a few tables are read at once, because each takes registers.
-            if (i % 2) compiler_barrier();
-        }
+            for (int i = 0; i < E; i++) doubt |= below(d[i], Range::least_d()), bound[i] = Real<T>::larger(bound[i], Range::least_x());
         if (wavefront_any(doubt)) {
             add_exact(rule, d, m, doubt);
 #pragma unroll
-            for (u32 h = 0; h < KINDS; h++) some[h] = doubt ? 0 : some[h];
+            for (int i = 0; i < E; i++) d[i] = doubt ? 0 : d[i];
         }
 #pragma unroll
-        for (u32 h = 0; h < KINDS; h++) fields[h] += some[h];
-        if (++added == 15 / E) carry();
+        for (int i = 0; i < E; i++) {
+            // A reference that is small has no relative difference here.
+            add_if_greater(fields[BY_RELATIVE], counted<BY_RELATIVE>(rule, d[i], m[i]), d[i], T(0), m[i], Real<T>::small());
+            add_if_greater(fields[BY_EPSILON], counted<BY_EPSILON>(rule, d[i], rule.binade(m[i], lowest)), d[i], T(0));
+            add_if_greater(fields[BY_RATIO], counted<BY_RATIO>(rule, d[i], bound[i]), d[i], T(0));
+            // Only a few tables are read at once, because each takes registers.
+            if (i % 2) compiler_barrier();
+        }
+        enum { STEPS = 15 / E };
+        if (STEPS == 1 || ++added == STEPS) carry();
     }
     __device__ void carry() {
 #pragma unroll

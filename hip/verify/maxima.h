@@ -138,7 +138,9 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         positive |= (u32)beyond.any() << i;
     }
     // Each lane's next one in each turn, by one copy of the code.
-    double most[MAXIMA] = {};
+    T most[MAXIMA] = {};
+    double most_epsilons = 0; // which T may not hold
+    const auto pattern = [&](int k) { return bits_of(k == EPSILON ? most_epsilons : (double)most[k]); };
 #pragma unroll 1
     for (; wavefront_any(positive); positive &= positive - 1) {
         if (!positive) continue;
@@ -146,18 +148,22 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         double value[MAXIMA];
         metrics_of(rule, (T)magnitude(pick(differences, i)), (T)magnitude(pick(r, i)), value);
 #pragma unroll
-        for (int k = 0; k < MAXIMA; k++) most[k] = Real<double>::larger(value[k], most[k]);
+        for (int k = 0; k < MAXIMA; k++)
+            if (k == EPSILON) most_epsilons = Real<double>::larger(value[k], most_epsilons);
+            else most[k] = Real<T>::larger((T)value[k], most[k]);
     }
     bool exceeds = false;
-    compiler_barrier(); // other threads update them
 #pragma unroll
-    for (int k = 0; k < MAXIMA; k++) exceeds |= bits_of(most[k]) > s.current[k];
+    for (int k = 0; k < MAXIMA; k++) {
+        compiler_barrier(); // other threads update them, and all at once would take registers
+        exceeds |= pattern(k) > s.current[k];
+    }
     if (!wavefront_any(exceeds)) return;
     const u32 lane = lane_of();
     u64 mine = 0;
 #pragma unroll
     for (u32 k = 0; k < MAXIMA; k++) {
-        const u64 x = subgroup_max(bits_of(most[k]));
+        const u64 x = subgroup_max(pattern(k));
         mine = lane == k ? x : mine;
     }
     if (lane < MAXIMA) {

@@ -113,7 +113,9 @@ template <typename T> struct Rule {
         for (int i = 0; i < E; i++) d[i] = (T)magnitude(differences[i]), m[i] = (T)magnitude(r[i]);
     }
     // 2^e, e the exponent of m held within the result's format; a sign is ignored.
-    __device__ T binade(T m) const {
+    __device__ T binade(T m) const { return binade(m, lowest); }
+    // Held above another lowest binade.
+    __device__ T binade(T m, Bits lowest) const {
         Bits x = bits_of(m) & Real<T>::EXPONENT;
         x = x < lowest ? lowest : x;
         return Real<T>::of(x > highest ? highest : x);

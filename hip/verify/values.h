@@ -153,7 +153,7 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
 // Takes E finite pairs. With counts, their largest difference is already known; with all metrics, it is found with the other maxima. The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS, class Shared>
 __device__ inline void add(const VerifyParams &p, Shared &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E],
-                           const typename Pairs::T (&bound)[Pairs::E], Passes<typename Pairs::Arith> &passes, Filter<typename Pairs::T> &filter, Histograms<typename Pairs::T, HISTOGRAMS> &histograms,
+                           typename Pairs::T (&bound)[Pairs::E], Passes<typename Pairs::Arith> &passes, Filter<typename Pairs::T> &filter, Histograms<typename Pairs::T, HISTOGRAMS> &histograms,
                            Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E };

@@ -13,7 +13,7 @@ use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, VerifyPla
 tests! {
     Gpus: every_pair_of_formats, formats_of_4_bits, formats_of_two_widths, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, infinite_elements, bounds_beyond_the_largest_number,
-        sums_without_range_beside_others, quotients_at_the_ends_of_the_range, distances_next_to_half_an_ulp, maxima_that_blocks_find_late,
+        sums_without_range_beside_others, quotients_at_the_ends_of_the_range, histograms_at_all_scales, distances_next_to_half_an_ulp, maxima_that_blocks_find_late,
         padded_transposed_and_reversed_layouts, rows_of_every_format, large_tensors_of_bytes, pairs_of_bytes_met_late;
     Sweeps: every_format_at_every_boundary, bytes_by_many_tolerances;
     RealGpus: long_tensors, long_tensors_of_many_kinds, more_than_2_to_33_elements;
@@ -316,6 +316,35 @@ fn quotients_at_the_ends_of_the_range(target: &Target) -> Result<()> {
     // Bounds beyond f64.
     for dtypes in [[DType::I32; 2], [DType::I64, DType::U64]] {
         Case::new(dtypes, n).options(Options::default().histograms(true)).tolerance([1e305, 1.0]).check(target, 500)?;
+    }
+    Ok(())
+}
+
+/// Histograms at all scales, neighbours at about the same one: of differences, references, binades and bounds on both sides of the limits beyond which bins are found another way.
+fn histograms_at_all_scales(target: &Target) -> Result<()> {
+    let n = 3_001;
+    let ends = [1e-6, 1e-4, 1e-3, 0.1, 0.5, 1.0, 2.0, 1e2, 1e4];
+    for dtypes in [[DType::F32; 2], [DType::F16, DType::F32], [DType::Bf16; 2], [DType::F32, DType::F8E8M0], [DType::F64; 2]] {
+        let wide = dtypes == [DType::F64; 2];
+        let reference = |i: usize| {
+            let scale = if wide { -1_060 + 9 * (i / 16 % 130) as i32 } else { -100 + (i / 16 % 150) as i32 };
+            2f64.powi(scale) * (1.0 + (i * 37 % 101) as f64 / 101.0)
+        };
+        let result = |i: usize| match i % 8 {
+            0 => 0.0,
+            1 => 2f64.powi(i as i32 % 60 - 40) * reference(i),
+            2 => -reference(i),
+            _ => reference(i) * (1.0 + ends[i % ends.len()]),
+        };
+        let a = elements(dtypes[0], n, |i| encode(dtypes[0], result(i)));
+        let r = elements(dtypes[1], n, |i| encode(dtypes[1], if i % 7 == 0 { 0.0 } else { reference(i) }));
+        let least = if wide { -1_000 } else { -86 };
+        for tolerance in
+            [[1e-3, 2f64.powi(-39)], [1e-3, 2f64.powi(-41)], [0.0, 2f64.powi(least)], [0.0, 2f64.powi(least - 1)], [0.5, 4.0], [1e-3, 0.0]]
+        {
+            let case = Case::new(dtypes, n).options(Options::default().histograms(true)).tolerance(tolerance);
+            case.compare(target, [&a, &r], "data of all scales")?;
+        }
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ mutants! {
     /// In f64, references are held against the limits of those that are twice as large.
     Asked entries_of_the_next_binade: "verify/maxima.h", "(1023 - 152)" => "(1023 - 153)", NUMBERS;
     /// A wavefront that has nothing new but the largest difference forgets it.
-    Asked largest_difference_alone_forgotten: "verify/maxima.h", "for (int k = 0; k < MAXIMA; k++) exceeds" => "for (int k = 1; k < MAXIMA; k++) exceeds", NUMBERS;
+    Asked largest_difference_alone_forgotten: "verify/maxima.h", "exceeds |= pattern(k) >" => "exceeds |= k > 0 && pattern(k) >", NUMBERS;
     /// Differences that are large only where references are.
     Asked absolute_maximum_not_in_the_table: "verify/maxima.h",
         "Real<double>::smaller(of_epsilon, absolute)"
@@ -152,7 +152,7 @@ mutants! {
     /// Differences that underflow as they are divided by a bound are held against the maxima like others.
     Asked remainders_underflow: "verify/maxima.h", "Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS)" => "0", "same_bits::quotients_at";
     /// An entry of the table has the ends of another half of a binade.
-    Asked logarithms_of_quotients_off_by_half: "verify/histograms.h", "(H == BY_EPSILON ? 0 : HALF_BINADE)) >> 23" => "0) >> 23", "numerics::";
+    Asked logarithms_of_quotients_off_by_half: "verify/histograms.h", "- bits_of(x) + HALF_BINADE) >> 23" => "- bits_of(x)) >> 23", "numerics::";
     /// A pair has a code and nobody knows its maxima.
     Asked maxima_of_new_pairs_forgotten: "verify/bytes.h", "            update(pair);\n" => "", BYTES;
     Asked nan_left_in_sums_of_bytes: "verify/bytes.h", "a[k] &= keep, r[k] &= keep;" => "", BYTES;
