@@ -46,20 +46,61 @@ template <typename T> __device__ inline u32 exact_bin(const Rule<T> &rule, u32 h
 // The largest number of the arithmetic in the bins up to the `k`th end.
 template <typename T> __device__ inline T last_of(u32 h, u32 k) { return h == BY_RATIO ? up_to<T>(ENDS[h][k]) : Real<T>::of(bits_of(from<T>(ENDS[h][k])) - 1); }
 
-// What the threads of a block share, by e modulo ENTRIES: the largest number of the bin that ends there, and what quotients up to it add to the counter; those above it add 16 times as much. Where no bin ends, either none
-// is above `last`, or all are.
+// Outside these limits the logarithms of d and x decide nothing: entries are used again, remainders may underflow, and quotients may round to 0. A smaller d counts as `least_d`, which is in the same bins if x is `plain` or more. A smaller
+// binade or bound counts as `least_x`: both are so far below `least_d` that the quotient is in the last bin.
+template <typename T> struct HistogramRange;
+template <> struct HistogramRange<float> {
+    static __device__ float least_d() { return exp2_f32(-78); }
+    static __device__ float least_x() { return exp2_f32(-86); }
+    static __device__ float plain() { return exp2_f32(-40); }
+    static __device__ float most() { return exp2_f32(40); }
+};
+template <> struct HistogramRange<double> {
+    static __device__ double least_d() { return exp2_f64(-900); }
+    static __device__ double least_x() { return exp2_f64(-1000); }
+    static __device__ double plain() { return exp2_f64(-800); }
+    static __device__ double most() { return exp2_f64(60); }
+};
+
+// The largest number of the bin that ends where a quotient may be, and what quotients up to it add to the counter; those above it add 16 times as much. Where no bin ends, either none is above `last`, or all are.
+// Half of the distance from `last` to the next number follows from its exponent. NVIDIA's GPUs take fewer instructions if it is in the table, too; on AMD's, fewer blocks would fit a compute unit.
+template <typename T, bool WITH_HALF> struct alignas(2 * sizeof(T)) HistogramEntry {
+    T last;
+    u32 below;
+    HistogramEntry() = default;
+    __device__ HistogramEntry(T last_, u32 below_) : last(last_), below(below_) {}
+    // last x - d, and half of the distance times x more.
+    __device__ T rest(T d, T x) const { return Real<T>::fused(last, x, -d); }
+    __device__ T rest_and_half(T d, T x) const {
+        const T binade = Real<T>::of(bits_of(last) & Real<T>::EXPONENT), digits = Real<T>::of((typename Real<T>::Bits)(Real<T>::BIAS - Real<T>::DIGITS) * Real<T>::UNIT);
+        return Real<T>::fused(binade, x * digits, rest(d, x));
+    }
+};
+template <typename T> struct alignas(16) HistogramEntry<T, true> {
+    T last, half;
+    u32 below;
+    HistogramEntry() = default;
+    __device__ HistogramEntry(T last_, u32 below_) : last(last_), half(Real<T>::of(half_of<T>(bits_of(last_)))), below(below_) {}
+    __device__ T rest(T d, T x) const { return Real<T>::fused(last, x, -d); }
+    __device__ T rest_and_half(T d, T x) const { return Real<T>::fused(half, x, rest(d, x)); }
+};
+
+// What the threads of a block share; entries by e modulo ENTRIES.
 template <typename T> struct HistogramsShared {
     enum : i32 { ENTRIES = sizeof(T) == 4 ? 256 : 64 };
-    struct alignas(2 * sizeof(T)) Entry { T last; u32 below; };
+    typedef HistogramEntry<T, LIKE_NVIDIA> Entry;
     Entry entries[KINDS][ENTRIES];
     u32 bins[HISTOGRAM_BINS];
     // That of d / x. Of f64, whose table has entries for the binades around 1 only, the unit of epsilon differences is one.
     template <u32 H> __device__ const Entry &entry(float d, float x, const Rule<T> &) const {
 #if defined(__CUDA_ARCH__)
         // One instruction takes the exponent to an address. Twice a pattern is without its sign.
-        return *(const Entry *)shared_address(__dp4a(minus_twice(2 * (bits_of(d) + HALF_BINADE), bits_of(x)), (u32)sizeof(Entry) << 24, shared_offset(entries[H])));
+        const u32 of_d = bits_of(Real<T>::larger(d, HistogramRange<T>::least_d()));
+        return *(const Entry *)shared_address(__dp4a(minus_twice(2 * (of_d + HALF_BINADE), bits_of(x)), (u32)sizeof(Entry) << 24, shared_offset(entries[H])));
 #else
-        return entries[H][(bits_of(d) - bits_of(x) + HALF_BINADE) >> 23 & (ENTRIES - 1)];
+        // Of patterns, since clang would make d a canonical number first.
+        const u32 least = bits_of(HistogramRange<T>::least_d()), of_d = bits_of(d) < least ? least : bits_of(d);
+        return entries[H][(of_d - bits_of(x) + HALF_BINADE) >> 23 & (ENTRIES - 1)];
 #endif
     }
     template <u32 H> __device__ const Entry &entry(double d, double x, const Rule<T> &rule) const {
@@ -82,25 +123,9 @@ template <typename T> struct HistogramsShared {
                 if (end > low && end < high) last = last_of<T>(h, k) * (T)unit;
             }
             const u32 below = 1u << 4 * field;
-            entries[h][at] = last > 0 ? Entry{last, below} : field > 0 ? Entry{0, below >> 4} : Entry{Real<T>::max(), below};
+            entries[h][at] = last > 0 ? Entry(last, below) : field > 0 ? Entry(0, below >> 4) : Entry(Real<T>::max(), below);
         }
     }
-};
-
-// Outside these limits the logarithms of d and x decide nothing: entries are used again, remainders may underflow, and quotients may round to 0. A smaller d counts as `least_d`, which is in the same bins if x is `plain` or more. A smaller
-// binade or bound counts as `least_x`: both are so far below `least_d` that the quotient is in the last bin.
-template <typename T> struct HistogramRange;
-template <> struct HistogramRange<float> {
-    static __device__ float least_d() { return exp2_f32(-78); }
-    static __device__ float least_x() { return exp2_f32(-86); }
-    static __device__ float plain() { return exp2_f32(-40); }
-    static __device__ float most() { return exp2_f32(40); }
-};
-template <> struct HistogramRange<double> {
-    static __device__ double least_d() { return exp2_f64(-900); }
-    static __device__ double least_x() { return exp2_f64(-1000); }
-    static __device__ double plain() { return exp2_f64(-800); }
-    static __device__ double most() { return exp2_f64(60); }
 };
 
 // A thread's counters, present if ON.
@@ -126,12 +151,10 @@ template <typename T> struct Histograms<T, true> {
 #pragma unroll
         for (u32 h = 0; h < KINDS; h++) fields[h] = even[h] = odd[h] = 0;
     }
-    // What d / x adds to its counter. Half of the distance from `last` to the next number is its binade times 2^-DIGITS; epsilon differences are exact.
+    // What d / x adds to its counter. Epsilon differences are exact.
     template <u32 H> __device__ u32 counted(const Rule<T> &rule, T d, T x) const {
-        const typename Shared::Entry entry = s.template entry<H>(Real<T>::larger(d, Range::least_d()), x, rule);
-        T rest = Real<T>::fused(entry.last, x, -d);
-        if (H != BY_EPSILON) rest = Real<T>::fused(Real<T>::of(bits_of(entry.last) & Real<T>::EXPONENT), x * Real<T>::of((typename Real<T>::Bits)(Real<T>::BIAS - Real<T>::DIGITS) * Real<T>::UNIT), rest);
-        return shift_if_negative<4>(entry.below, rest);
+        const typename Shared::Entry entry = s.template entry<H>(d, x, rule);
+        return shift_if_negative<4>(entry.below, H == BY_EPSILON ? entry.rest(d, x) : entry.rest_and_half(d, x));
     }
     // Whether a number is below `least`, and not 0.
     static __device__ bool below(T x, T least) { return bits_of(x) - 1 < bits_of(least) - 1; }

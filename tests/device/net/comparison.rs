@@ -152,7 +152,7 @@ mutants! {
     /// Differences that underflow as they are divided by a bound are held against the maxima like others.
     Asked remainders_underflow: "verify/maxima.h", "Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS)" => "0", "same_bits::quotients_at";
     /// An entry of the table has the ends of another half of a binade.
-    Asked logarithms_of_quotients_off_by_half: "verify/histograms.h", "- bits_of(x) + HALF_BINADE) >> 23" => "- bits_of(x)) >> 23", "numerics::";
+    Asked logarithms_of_quotients_off_by_half: "verify/histograms.h", "(of_d - bits_of(x) + HALF_BINADE) >> 23" => "(of_d - bits_of(x)) >> 23", "numerics::";
     /// A pair has a code and nobody knows its maxima.
     Asked maxima_of_new_pairs_forgotten: "verify/bytes.h", "            update(pair);\n" => "", BYTES;
     Asked nan_left_in_sums_of_bytes: "verify/bytes.h", "a[k] &= keep, r[k] &= keep;" => "", BYTES;
