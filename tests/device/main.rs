@@ -27,6 +27,7 @@ mod model_gemm;
 mod net;
 mod numerics;
 mod own_kernel;
+mod ranges;
 mod reduce_max;
 mod references;
 mod same_bits;
@@ -61,6 +62,7 @@ const MODULES: &[(&str, &[suite::Test])] = &[
     ("net::matrix", net::matrix::TESTS),
     ("net::mutants", net::mutants::TESTS),
     ("numerics", numerics::TESTS),
+    ("ranges", ranges::TESTS),
     ("reduce_max", reduce_max::TESTS),
     ("references", references::TESTS),
     ("same_bits", same_bits::TESTS),

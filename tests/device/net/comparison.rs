@@ -18,7 +18,7 @@ const FLOATS: &str = "same_bits::every_pair";
 /// Begins with the formats of the last pairs.
 const PAIRS: &str = "same_bits::formats_of_4_bits";
 /// Sums without range for their squares, in some tiles.
-const RANGES: &str = "same_bits::sums_without_range";
+const RANGES: &str = "ranges::sums_without_range";
 /// Two formats of 8 bits, which have kernels of their own.
 const BYTES: &str = "same_bits::large_tensors";
 /// Comparisons that nothing waits for: the second kernel asks what the first one has found, and says whether it has explained it.
@@ -150,7 +150,7 @@ mutants! {
     /// References above 1e-3 are held against the maximum of all, which is the larger one.
     Asked large_references_filtered_by_all: "verify/maxima.h", "? old : all" => "? all : all", NUMBERS;
     /// Differences that underflow as they are divided by a bound are held against the maxima like others.
-    Asked remainders_underflow: "verify/maxima.h", "Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS)" => "0", "same_bits::quotients_at";
+    Asked remainders_underflow: "verify/maxima.h", "Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS)" => "0", "ranges::quotients_at";
     /// An entry of the table has the ends of another half of a binade.
     Asked logarithms_of_quotients_off_by_half: "verify/histograms.h", "(of_d - bits_of(x) + HALF_BINADE) >> 23" => "(of_d - bits_of(x)) >> 23", "numerics::";
     /// A pair has a code and nobody knows its maxima.

@@ -1,5 +1,6 @@
 //! Operators by numbers that were computed otherwise, gradients by finite differences, kernels that are broken on purpose.
 
+mod cases;
 mod numbers;
 
 use super::definitions::definitions;
