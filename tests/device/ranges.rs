@@ -4,7 +4,7 @@ use crate::same_bits::Case;
 use crate::suite::tests;
 use crate::target::Target;
 use crate::tensors::{elements, encode};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hipverify::dtype::DType;
 use hipverify::verify::Options;
 
