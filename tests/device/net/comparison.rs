@@ -96,7 +96,7 @@ mutants! {
     Asked ranks_of_mismatches_by_subgroup: "verify/explain.h", "rank += g < group ? s.fails[turn][g] : 0;" => "", NUMBERS;
     Asked distances_in_ulps_without_signs: "verify/ulps.h", "bits >> width & 1 ? -magnitude : magnitude" => "magnitude", NUMBERS;
     /// References that are half-way only where they are scaled.
-    StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= reach.steps + nearer;" => "> reach.steps + nearer;", "same_bits::distances";
+    StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= reach.steps + nearer;" => "> reach.steps + nearer;", "ranges::distances";
     /// 0 / 0, where a bound is 0.
     Asked ratios_of_equal_pairs: "verify/pair_counts.h", "if (d[0] > 0) {" => "{", PAIRS;
     Asked explanation_without_its_flag: "verify/explain.h", "if (t == 0) p.result->explained = 1;" => "", ENQUEUED;
