@@ -88,6 +88,7 @@ __device__ inline u64 subgroup_max(u64 x) {
     return (u64)highest << 32 | subgroup_max(high == highest ? (u32)x : 0);
 }
 #else
+// Loops, since for each unrolled step clang keeps the address of the other lane in a register.
 __device__ inline u32 subgroup_sum(u32 x) {
 #pragma unroll 1
     for (u32 step = SUBGROUP / 2; step > 0; step /= 2) x += __shfl_xor(x, step, SUBGROUP);
