@@ -14,14 +14,13 @@ pub(crate) use workspace::Workspace;
 use self::pack::{Packing, Ranges};
 use super::{Merged, expect_on};
 use crate::device::TensorRef;
-use crate::device::hip::{HipDevice, HipStream, Kernel, Loaded};
+use crate::device::hip::{HipDevice, HipStream, Kernel, Loaded, Queues};
 use crate::dtype::DType;
 use crate::error::Result;
 use hipverify_sys::abi::{
     MAX_LISTED, PARTIAL_TILES, SUMS, TILE_LANES, TILE_ROWS, VerifyExplain, VerifyFarthest, VerifyOperand, VerifyPack, VerifyParams,
     VerifyResult,
 };
-use std::sync::Arc;
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
@@ -191,6 +190,11 @@ impl Launch {
         (most / part).max(1) * part
     }
 
+    /// The queue of this comparison, of a number in its batch: those that pack share the ranges.
+    fn queue(&self, number: usize) -> usize {
+        if self.packings.iter().any(Option::is_some) { 0 } else { number }
+    }
+
     /// Bytes of the packed ranges of both operands.
     fn packed_bytes(&self) -> [usize; 2] {
         self.packings.each_ref().map(|p| p.as_ref().map_or(0, |p| p.bytes(self.range.min(self.elements))))
@@ -313,7 +317,7 @@ fn reciprocal(divisor: u64) -> u64 {
 pub(crate) struct Batch<'a> {
     gpu: &'static HipDevice,
     comparisons: Vec<(Question<'a>, Workspace)>,
-    /// All comparisons are enqueued on one stream, so that they can share it.
+    /// All comparisons that pack are enqueued on one stream, so that they can share it.
     ranges: Ranges,
 }
 
@@ -331,9 +335,8 @@ impl<'a> Batch<'a> {
         };
         let launches = questions.map(launch).collect::<Result<Vec<_>>>()?;
         batch.ranges.reserve(gpu, launches.iter().map(|(launch, _)| launch.packed_bytes()).fold([0; 2], larger))?;
-        let enqueue = |batch: &mut Batch<'a>, queue: &Arc<HipStream>| {
-            let mut last = None;
-            for (launch, question) in launches {
+        let enqueue = |batch: &mut Batch<'a>, queues: &mut Queues| {
+            for (number, (launch, question)) in launches.into_iter().enumerate() {
                 let mut workspace = gpu.workspaces().take().map_or_else(|| Workspace::new(gpu), Ok)?;
                 workspace.reserve(gpu, &launch)?;
                 let params = workspace.params(&question, &launch.values)?;
@@ -342,14 +345,11 @@ impl<'a> Batch<'a> {
                 batch.comparisons.push((question, workspace));
                 for step in launch.values_steps(params, batch.ranges.addresses()) {
                     // SAFETY: the question is valid, and its tensors are borrowed for longer than `blocking_until` takes, which waits; workspace and
-                    // ranges are large enough for this launch, no other uses the workspace, and those that use the ranges come before or after on
-                    // this stream.
-                    let (launched, here) = queue.enqueue_last(|| unsafe { step.launch(queue) });
-                    launched?;
-                    last = here;
+                    // ranges are large enough for this launch, no other uses the workspace, and those that use the ranges are on the same stream.
+                    queues.enqueue(launch.queue(number), |queue| unsafe { step.launch(queue) })?;
                 }
             }
-            Ok(last)
+            Ok(())
         };
         gpu.blocking_until(&mut batch, enqueue, |batch| batch.comparisons.iter().all(|(_, workspace)| workspace.has_values()))?;
         Ok(batch)
@@ -361,21 +361,19 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         let gpu = self.gpu;
-        let enqueue = |batch: &mut Batch<'a>, queue: &Arc<HipStream>| {
-            let mut last = None;
-            for ((question, workspace), _) in batch.comparisons.iter_mut().zip(wanted).filter(|(_, wanted)| **wanted) {
+        let enqueue = |batch: &mut Batch<'a>, queues: &mut Queues| {
+            for (number, ((question, workspace), _)) in batch.comparisons.iter_mut().zip(wanted).filter(|(_, wanted)| **wanted).enumerate()
+            {
                 let launch = Launch::packing(gpu, question)?;
                 let params = VerifyParams { explain: VerifyExplain::EXPLAIN_ALWAYS, ..workspace.params(question, &launch.explain)? };
                 for step in launch.explain_steps(params, batch.ranges.addresses()) {
                     // SAFETY: `values` has found the question valid, whose tensors are borrowed for longer than `blocking_until` takes, which waits;
                     // workspace and ranges are large enough for both passes since then, no other launch uses the workspace, and those that use the
-                    // ranges come before or after on this stream.
-                    let (launched, here) = queue.enqueue_last(|| unsafe { step.launch(queue) });
-                    launched?;
-                    last = here;
+                    // ranges are on the same stream.
+                    queues.enqueue(launch.queue(number), |queue| unsafe { step.launch(queue) })?;
                 }
             }
-            Ok(last)
+            Ok(())
         };
         gpu.blocking_until(self, enqueue, |batch| {
             batch.comparisons.iter().zip(wanted).all(|((_, workspace), wanted)| !wanted || workspace.has_explanation())

@@ -20,6 +20,7 @@ mod module;
 mod pinned;
 mod pool;
 mod progress;
+mod queues;
 mod registry;
 mod stream;
 
@@ -33,7 +34,7 @@ pub(crate) use kernel::{Kernel, Loaded, Params};
 pub(crate) use memory::HipAlloc;
 pub(crate) use module::{Code, launch};
 pub(crate) use pinned::{CoherentAlloc, PinnedAlloc};
-pub(crate) use progress::LastOf;
+pub(crate) use queues::Queues;
 pub(crate) use stream::{HipEvent, HipStream};
 
 use crate::error::{Error, Result};
@@ -60,7 +61,7 @@ pub(crate) struct HipDevice {
     warp: u32,
     /// Whether memory can be allocated and freed in the order of a stream.
     pub(super) memory_pools: bool,
-    queue: OnceCell<Arc<HipStream>>,
+    queues: [OnceCell<Arc<HipStream>>; 2],
     streams: Registry<RawStream>,
     modules: Mutex<HashMap<&'static str, Arc<Code>>>,
     workspaces: pool::Pool,
@@ -95,7 +96,7 @@ impl HipDevice {
             max_block: attribute(hipDeviceAttribute_t::hipDeviceAttributeMaxThreadsPerBlock)?,
             warp: attribute(hipDeviceAttribute_t::hipDeviceAttributeWarpSize)?,
             memory_pools: has_memory_pools(runtime, ordinal)?,
-            queue: OnceCell::new(),
+            queues: [const { OnceCell::new() }; 2],
             streams: Registry::new(),
             modules: Mutex::default(),
             workspaces: pool::Pool::new(),
@@ -190,33 +191,36 @@ impl HipDevice {
         clear_last_error(self.runtime);
     }
 
-    /// The device's own stream.
-    pub(crate) fn queue(&'static self) -> Result<&'static Arc<HipStream>> {
-        self.queue.get_or_try_init(|| HipStream::new(self))
+    /// The device's own stream of this number.
+    fn queue(&'static self, number: usize) -> Result<&'static Arc<HipStream>> {
+        self.queues[number].get_or_try_init(|| HipStream::new(self))
     }
 
-    /// Runs `work` on the queue after everything that was enqueued on any stream of this crate, and waits for it.
+    /// Runs `work` on the first queue after everything that was enqueued on any stream of this crate, and waits for it.
     pub(crate) fn blocking(&'static self, work: impl FnOnce(&Arc<HipStream>) -> Result<()>) -> Result<()> {
-        self.blocking_until(&mut (), |(), queue| work(queue).map(|()| None), |()| false)
+        self.enter()?;
+        self.wait_for_streams()?;
+        let queue = self.queue(0)?;
+        let done = work(queue);
+        // Wait even when `work` failed half-way: what it borrowed must not be in use when this returns.
+        let waited = queue.synchronize_entered();
+        done.and(waited)
     }
 
-    /// As [`blocking`](Self::blocking), for work whose last operation, which `work` returns, signals its end itself: `ready` is
+    /// As [`blocking`](Self::blocking), for work whose last operations, one of each queue, signal their ends themselves: `ready` is
     /// polled for a short time before the runtime is asked.
     pub(crate) fn blocking_until<S>(
         &'static self,
         state: &mut S,
-        work: impl FnOnce(&mut S, &Arc<HipStream>) -> Result<Option<LastOf>>,
+        work: impl FnOnce(&mut S, &mut Queues) -> Result<()>,
         ready: impl Fn(&S) -> bool,
     ) -> Result<()> {
         self.enter()?;
         self.wait_for_streams()?;
-        let queue = self.queue()?;
-        let done = work(state, queue);
-        // Wait even when `work` failed half-way: what it borrowed must not be in use when this returns.
-        let waited = match &done {
-            Ok(Some(last)) => queue.synchronize_when(last, || ready(state)),
-            _ => queue.synchronize_entered(),
-        };
+        let mut queues = Queues::new(self);
+        let done = work(state, &mut queues);
+        // As above. Work that failed may never be ready.
+        let waited = queues.wait(|| done.is_ok() && ready(state));
         done.and(waited)
     }
 

@@ -13,7 +13,7 @@ use hipverify_sys::bindings::{
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A stream, which blocking work finds as long as it may have work of its own.
 pub(crate) type HipStream = Listed<RawStream>;
@@ -167,28 +167,15 @@ impl RawStream {
         })
     }
 
-    /// As [`synchronize_entered`](Self::synchronize_entered), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
-    /// notice the end of short work, so it is polled here for as long as short work takes. Faults, and work that takes longer, are left to the runtime
-    /// to tell. From time to time it is asked anyway: until then it keeps its records of finished work (ROCm a batch of commands for each stream, a signal for each).
-    pub(super) fn synchronize_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
-        const SHORT: Duration = Duration::from_micros(100);
-        /// How often the cheap test is made before the clock is read.
-        const EAGER: usize = 64;
+    /// The last operation, and with it all before it, was seen to touch no memory any more, without the runtime. From time to time it is asked anyway, and this waits: until
+    /// then it keeps its records of finished work (ROCm a batch of commands for each stream, a signal for each).
+    pub(super) fn end_seen(&self, last: &LastOf) -> Result<()> {
         /// At the latest after this many ends about which the runtime was not asked.
         const UNASKED: u32 = 256;
-        let start = Instant::now();
-        while start.elapsed() < SHORT {
-            for _ in 0..EAGER {
-                if ready() {
-                    // No further: other threads may have enqueued since.
-                    self.progress.reach_last(last);
-                    let unasked = self.unasked.fetch_add(1, Ordering::Relaxed);
-                    return if unasked % UNASKED == UNASKED - 1 { self.synchronize_entered() } else { Ok(()) };
-                }
-                std::hint::spin_loop();
-            }
-        }
-        self.synchronize_entered()
+        // No further: other threads may have enqueued since.
+        self.progress.reach_last(last);
+        let unasked = self.unasked.fetch_add(1, Ordering::Relaxed);
+        if unasked % UNASKED == UNASKED - 1 { self.synchronize_entered() } else { Ok(()) }
     }
 
     /// Work enqueued from now on waits for `event`.
