@@ -1,8 +1,8 @@
 //! Speed of the comparison on every device that opens, as a share of the read ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [LEVEL ...] [KIND ...] [--quick] [--pairs | --small]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`; a level is `counts`, `all`, `histograms` or `explained`; a kind of data is `Nan1In1000`.
+//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [LEVEL ...] [KIND ...] [--quick] [--single] [--pairs | --small]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`; a level is `counts`, `all`, `histograms` or `explained`; a kind of data is `Nan1In1000`.
 //! The default is 2^26 elements on the host and 2^30 (2^28 on a small one) on a GPU. Every pair is measured with every kind of data, and a line tells the slowest kind first, then the others; `--quick` has two
-//! kinds. Then, unless `--pairs`, layouts, small calls (with `--small` only these), what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
+//! kinds. On a GPU eight comparisons are made in one call, and the end of one may overlap the beginning of the next; with `--single` each is a call of its own. Then, unless `--pairs`, layouts, small calls (with `--small` only these), what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
 
 use hipverify::bandwidth;
 use hipverify::device::{AsTensor, DeviceKind, Layout};
@@ -193,7 +193,8 @@ fn compare(device: &Device, (a, r): (DType, DType), n: usize, ceiling: f64, kind
 /// Bytes per second of a comparison.
 fn speed(device: &Device, [result, reference]: &[TensorRef<'_>; 2], options: &Options) -> Result<f64, Error> {
     // On a GPU several comparisons in one call, so that launching and waiting do not count.
-    let times = if device.kind() == DeviceKind::Host { 1 } else { 8 };
+    let single = device.kind() == DeviceKind::Host || std::env::args().any(|a| a == "--single");
+    let times = if single { 1 } else { 8 };
     let pairs = vec![(result.clone(), reference.clone(), Tolerance::new(1e-3, 1e-3)?); times];
     let took = best(device, || gpu_verify_many(&pairs, options).map(|_| ()))? / times as u32;
     let bytes = result.elements() * (result.dtype().bits() + reference.dtype().bits()) / 8;

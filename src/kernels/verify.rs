@@ -322,7 +322,7 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Computes the values of all questions: enqueues all first passes, then waits once.
+    /// Computes the values of all questions: enqueues all first passes, in turn on two streams, then waits once.
     ///
     /// # Panics
     /// When a question is not [valid](Question::expect_valid) for `gpu`.

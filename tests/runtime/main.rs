@@ -189,6 +189,7 @@ scenarios! {
     soak::soak_on_rocm_6(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..ROCM_6.setup() });
     soak::soak_on_rocm_7(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..ROCM_7.setup() });
     plans::comparisons_only_enqueue(Setup::default());
+    plans::batches_use_two_streams(Setup::default());
     plans::repeated_comparisons_allocate_nothing(Setup::default());
     plans::comparisons_on_foreign_streams(Setup::default());
     plans::faults_show_in_the_verdict(Setup::default());

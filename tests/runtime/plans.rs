@@ -2,8 +2,8 @@
 
 use super::*;
 use hipverify::DType;
-use hipverify::device::{AsTensor, TensorRef};
-use hipverify::verify::{Options, Pending, Tolerance, VerifyPlan, gpu_verify, gpu_verify_many, gpu_verify_with};
+use hipverify::device::{AsTensor, Layout, TensorRef};
+use hipverify::verify::{Explain, Options, Pending, Tolerance, VerifyPlan, gpu_verify, gpu_verify_many, gpu_verify_with};
 
 /// Calls that allocate, free or wait.
 const FORBIDDEN: [&str; 13] = [
@@ -82,12 +82,41 @@ pub(super) fn comparisons_only_enqueue(standin: &StandIn) -> Result<()> {
         assert_eq!(reports.iter().map(|r| r.mismatches as usize).collect::<Vec<_>>(), expected);
     }
     // The other two forms: a pair of its own with an unaligned and a strided layout, in the same workspace. Of the first seven elements it has three.
-    let layout = hipverify::device::Layout::strided(&[20, 2], &[5, 1], 1)?;
+    let layout = Layout::strided(&[20, 2], &[5, 1], 1)?;
     let z = changed(&device, 7)?;
     let (a, b) = (x.strided(layout.clone())?, z.strided(layout)?);
     assert_eq!(plan.enqueue(&stream, &a, &b, &Tolerance::exact())?.wait()?.mismatches, 3);
     drop((x, y, z, plan, stream));
     expect_clean(standin);
+    Ok(())
+}
+
+/// Comparisons of one call alternate between two streams, apart from those that are packed first, which share memory. Kernels run when they are waited for.
+pub(super) fn batches_use_two_streams(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let never = Options::default().explain(Explain::Never).cause(false);
+    // 128 x 128, enough to be packed on three multiprocessors.
+    let numbers: Vec<f32> = ramp(1 << 14);
+    let transposed: Vec<f32> = (0..1 << 14).map(|i| numbers[(i % 128) * 128 + i / 128]).collect();
+    let (x, y) = (DeviceMem::from_slice(&device, &numbers)?, DeviceMem::from_slice(&device, &transposed)?);
+    let square = Layout::contiguous(&[128, 128])?;
+    let dense = (x.strided(square.clone())?, x.strided(square)?, Tolerance::exact());
+    let packed = (dense.0.clone(), y.strided(Layout::strided(&[128, 128], &[1, 128], 0)?)?, Tolerance::exact());
+    for (pairs, streams) in [
+        (vec![dense.clone()], 1),
+        (vec![dense.clone(); 2], 2),
+        (vec![dense.clone(); 5], 2),
+        (vec![packed.clone(); 3], 1),
+        (vec![packed.clone(), dense.clone(), packed.clone(), packed], 2),
+    ] {
+        // Allocates, which waits.
+        gpu_verify_many(&pairs, &never)?;
+        let waits = standin.count("hipStreamSynchronize");
+        let reports = gpu_verify_many(&pairs, &never)?;
+        assert_eq!(standin.count("hipStreamSynchronize"), waits + streams, "{} comparisons", pairs.len());
+        assert_eq!(reports.iter().map(|r| r.mismatches).collect::<Vec<_>>(), vec![0; pairs.len()]);
+        assert_eq!(standin.count("pending"), 0);
+    }
     Ok(())
 }
 
@@ -500,8 +529,11 @@ pub(super) fn short_comparisons_are_noticed(standin: &StandIn) -> Result<()> {
     let (x, y) = (DeviceMem::from_slice(&device, &ramp(100))?, changed(&device, 3)?);
     // Looking for the cause of a failure copies tensors.
     let options = Options::default().cause(false);
-    gpu_verify_with(&x, &y, &Tolerance::exact(), &options)?;
+    let pairs = vec![(x.as_tensor(), y.as_tensor(), Tolerance::exact()); 3];
+    let mismatches = || gpu_verify_many(&pairs, &options).map(|reports| reports.iter().map(|r| r.mismatches).collect::<Vec<_>>());
+    assert_eq!(mismatches()?, [3; 3]);
     let waits = standin.count("hipStreamSynchronize");
+    assert_eq!(mismatches()?, [3; 3]);
     for _ in 2..10 {
         assert_eq!(gpu_verify_with(&x, &y, &Tolerance::exact(), &options)?.mismatches, 3);
     }

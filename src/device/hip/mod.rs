@@ -1,10 +1,10 @@
 //! The HIP backend: GPUs driven through `hipverify-sys`.
 //!
-//! A [`HipDevice`] is opened once and lives as long as the program, with its loaded modules and its own stream, the
-//! queue. Everything that blocks the caller (copies, `set_zero`, every operation without a stream) runs on the queue by
-//! [`HipDevice::blocking`], which first waits for all streams of this crate that still have work: so a blocking operation
-//! comes after everything that was enqueued before it, on whatever stream, although streams are created non-blocking and
-//! the runtime itself orders nothing.
+//! A [`HipDevice`] is opened once and lives as long as the program, with its loaded modules and streams of its own, the
+//! queues. Everything that blocks the caller (copies, `set_zero`, every operation without a stream) runs on the first one by
+//! [`HipDevice::blocking`], or on all by [`HipDevice::blocking_until`], which first wait for all streams of this crate that
+//! still have work: so a blocking operation comes after everything that was enqueued before it, on whatever stream, although
+//! streams are created non-blocking and the runtime itself orders nothing.
 //!
 //! The runtime's functions may be called from any thread, also by several at once, except that those on a graph are called one at a time.
 
