@@ -88,7 +88,9 @@ template <class Pairs, bool ALL> struct KnownPairs {
     const Pairs &pairs;
     Shared &s;
     const Rule<float> &rule;
-    u32 examined; // how often this subgroup has examined a pair
+    u32 examined = 0; // how often this subgroup has examined a pair
+    u32 waiting = 0;  // patterns of a pair that is not finite, whose classes are still to be counted, and WAITS; or 0
+    enum : u32 { WAITS = 1 << 16 };
 
     // A finite pair.
     struct Pair {
@@ -144,12 +146,11 @@ template <class Pairs, bool ALL> struct KnownPairs {
             const u32 of_a = pick(a, i / 4) >> 8 * (i % 4) & 0xff, of_r = pick(r, i / 4) >> 8 * (i % 4) & 0xff;
             const float x = result(of_a), y = reference(of_r);
             const bool finite = is_finite(x) && is_finite(y), taken = pending && finite;
-            if (pending && !finite) {
-                atomicAdd(&s.classes[class_of(x) * CLASSES + class_of(y)], 1u);
-                if (is_finite(x)) atomicMax(&s.aside.largest[0], bits_of(magnitude(x)));
-                if (is_finite(y)) atomicMax(&s.aside.largest[1], bits_of(magnitude(y)));
-                replaced |= 1u << at;
-            }
+            const bool apart = pending && !finite;
+            // Hardly any step has more than one in a wavefront, and counting takes long: when a lane gets its second one, the wavefront counts those of all lanes.
+            if (wavefront_any(apart && waiting)) count_waiting();
+            waiting = apart ? of_a | of_r << 8 | WAITS : waiting;
+            replaced |= (u32)apart << at;
             pending &= pending - 1;
             if (!wavefront_any(taken)) continue;
             const Pair pair(rule, taken ? x : 0, taken ? y : 0);
@@ -177,6 +178,16 @@ template <class Pairs, bool ALL> struct KnownPairs {
                 const u32 keep = ~(((replaced >> 4 * k & 0xf) * 0x00204081u & 0x01010101u) * 0xff);
                 a[k] &= keep, r[k] &= keep;
             }
+    }
+
+    __device__ void count_waiting() {
+        if (waiting) {
+            const float x = result(waiting & 0xff), y = reference(waiting >> 8 & 0xff);
+            atomicAdd(&s.classes[class_of(x) * CLASSES + class_of(y)], 1u);
+            if (is_finite(x)) atomicMax(&s.aside.largest[0], bits_of(magnitude(x)));
+            if (is_finite(y)) atomicMax(&s.aside.largest[1], bits_of(magnitude(y)));
+        }
+        waiting = 0;
     }
 
     // The codes of E pairs from `index` on, and with all metrics their numbers. Called by all lanes of a wavefront.
@@ -247,7 +258,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     __syncthreads();
     static_assert(Pairs::IN_TILE + E <= LaneCount::MOST);
     const u32 group = threadIdx.x / SUBGROUP;
-    Known known{p, pairs, s, rule, 0};
+    Known known{p, pairs, s, rule};
     LaneCount mismatches;
     mismatches.clear();
     u32 counts[4] = {}; // as `publish` has them
@@ -282,6 +293,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         for_parts<ONE_AHEAD, true>(pairs, loads, 1u << p.run_log, decode, use, end_tile);
         if constexpr (ALL) s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
     }
+    known.count_waiting();
     __syncthreads();
     const float largest[3] = {f32_of(s.aside.largest[0]), f32_of(s.aside.largest[1]), f32_of(s.aside.largest[2])};
     counts[0] += mismatches.own();

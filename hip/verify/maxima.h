@@ -42,23 +42,8 @@ template <typename T> struct SharedMaxima {
     struct alignas(2 * sizeof(T)) Allowed { Bits relative, difference; };
     Allowed allowed[ENTRIES]; // patterns
     Bits ratio, half_ratio;   // the maximum, and half of the distance to the next number
-    // Computes the others from `current`. Called by all lanes of a subgroup, of `step` threads that update together.
-    __device__ void update(Rule<T> rule, u32 thread, u32 step);
-    // Updates `current` by the values of all lanes, of which `pattern` gives the one of a metric; and learns what other blocks have found, so that each makes few exact checks. A single block doesn't wait for that. Called by all lanes of a subgroup.
-    template <class Pattern> __device__ void raise(u64 *workspace, Pattern pattern) {
-        const u32 lane = lane_of();
-        u64 mine = 0;
-#pragma unroll
-        for (u32 k = 0; k < MAXIMA; k++) {
-            const u64 x = subgroup_max(pattern(k));
-            mine = lane == k ? x : mine;
-        }
-        if (lane >= MAXIMA) return;
-        u64 before = 0;
-        if (gridDim.x > 1) before = atomicMax(&workspace[lane], mine);
-        else atomicMax(&workspace[lane], mine);
-        atomicMax(&current[lane], before > mine ? before : mine);
-    }
+    // Computes the others from `current`. Called by all lanes of a subgroup.
+    __device__ void update(Rule<T> rule);
 };
 
 // Half of the distance from a maximum to the next number, as patterns; 0 where it would underflow, which makes the test positive more often. Nothing exceeds an infinite maximum anyway.
@@ -68,14 +53,14 @@ template <typename T> __device__ inline typename Real<T>::Bits half_of(typename 
     return exponent > down && exponent < Real<T>::EXPONENT ? exponent - down : 0;
 }
 
-template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update(Rule<T> rule, u32 thread, u32 step) {
+template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update(Rule<T> rule) {
     // Out of line, nvcc would not know that this is shared memory.
     SharedMaxima &s = shared_at<SharedMaxima>(shared_address_of(this));
     const Bits all = limit_of<T>(bits_of((T)f64_of(s.current[RELATIVE]))), old = limit_of<T>(bits_of((T)f64_of(s.current[RELATIVE_OLD])));
     const T most = (T)f64_of(s.current[RATIO]);
     const double absolute = f64_of(s.current[ABSOLUTE]), epsilon = by_binade(rule, EPSILON, f64_of(s.current[EPSILON]));
 #pragma unroll(LIKE_NVIDIA ? 4 : 1)
-    for (u32 entry = thread; entry < ENTRIES; entry += step) {
+    for (u32 entry = lane_of(); entry < ENTRIES; entry += SUBGROUP) {
         const T least = entry ? least_reference<T>(entry) : 0;
         // Every difference needs the exact check where references have no entry of their own; and where the remainder of a ratio may underflow: the product of two numbers is less than 2^(2 DIGITS) times that of their last places.
         // (A maximum that is infinite is not exceeded, whatever the bound.)
@@ -88,7 +73,7 @@ template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update
         const Bits difference = sizeof(T) == 4 || epsilon == 0 || of_epsilon > pow2(-960) ? pattern_up_to<T>(Real<double>::smaller(of_epsilon, absolute)) : 0;
         atomicMax(&s.allowed[entry].difference, always ? 0 : difference);
     }
-    if (thread == 0) {
+    if (lane_of() == 0) {
         atomicMax(&s.ratio, limit_of<T>(bits_of(most)));
         atomicMax(&s.half_ratio, half_of<T>(bits_of(most)));
     }
@@ -174,18 +159,20 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         exceeds |= pattern(k) > s.current[k];
     }
     if (!wavefront_any(exceeds)) return;
-    s.raise(workspace, pattern);
+    const u32 lane = lane_of();
+    u64 mine = 0;
+#pragma unroll
+    for (u32 k = 0; k < MAXIMA; k++) {
+        const u64 x = subgroup_max(pattern(k));
+        mine = lane == k ? x : mine;
+    }
+    if (lane < MAXIMA) {
+        // This returns what other blocks have found, so each block makes few exact checks. A single block doesn't wait for it.
+        u64 before = 0;
+        if (gridDim.x > 1) before = atomicMax(&workspace[lane], mine);
+        else atomicMax(&workspace[lane], mine);
+        atomicMax(&s.current[lane], before > mine ? before : mine);
+    }
     subgroup_barrier();
-    s.update(rule, lane_of(), SUBGROUP);
-}
-
-// Begins with the maxima of a sample, one pair of each thread of a block (d is 0 if it has none): hardly any pair of the first tiles exceeds them. Otherwise each wavefront would find new maxima in one step after the other. Called by all threads of a block, and ends
-// with a barrier.
-template <typename T> __device__ inline void begin_maxima(u64 *workspace, SharedMaxima<T> &s, const Rule<T> &rule, T d, T m) {
-    double value[MAXIMA] = {};
-    if (d > 0) metrics_of(rule, d, m, value);
-    s.raise(workspace, [&](u32 k) { return bits_of(value[k]); });
-    __syncthreads();
-    s.update(rule, threadIdx.x, THREADS);
-    __syncthreads();
+    s.update(rule);
 }

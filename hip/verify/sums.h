@@ -116,10 +116,8 @@ __device__ inline void join_finals(double (&finals)[SUMS][FINAL_ACCUMULATORS], u
 // to final accumulator i mod FINAL_ACCUMULATORS, which has one thread; these are joined by halving.
 __device__ inline void join_runs(const double *partials, u64 runs, u32 log, double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
     // A thread reads several runs at once, since nothing else hides the latency: the other blocks have ended.
-    enum { AHEAD = 8, IN_REGISTERS = LIKE_NVIDIA };
+    enum { AHEAD = 8 };
     const u32 leaves_log = PARTIAL_LOG - log, leaves = 1u << leaves_log, t = threadIdx.x;
-    // The accumulator of a thread if partial sums are one run each: in registers on NVIDIA's GPUs, where sums in shared memory take about 3 µs longer with 4,096 runs. (On AMD's, clang would take 168 vector registers for it.)
-    double2 of_d = make_double2(0, 0), of_m = of_d;
 #pragma unroll 1
     for (u32 i = t; i < SUMS * FINAL_ACCUMULATORS; i += THREADS) finals[i / FINAL_ACCUMULATORS][i % FINAL_ACCUMULATORS] = 0;
     __syncthreads();
@@ -131,11 +129,6 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
             const u64 run = first + i * FINAL_ACCUMULATORS + t;
             d[i] = m[i] = make_double2(0, 0);
             if (run < runs) d[i] = ((const double2 *)partials)[2 * run], m[i] = ((const double2 *)partials)[2 * run + 1];
-        }
-        if (IN_REGISTERS && leaves == 1) {
-#pragma unroll
-            for (u32 i = 0; i < AHEAD; i++) of_d.x += d[i].x, of_d.y += d[i].y, of_m.x += m[i].x, of_m.y += m[i].y;
-            continue;
         }
         // In each step as many as there are, the same for all threads.
         const u64 rest = (runs - first + FINAL_ACCUMULATORS - 1) / FINAL_ACCUMULATORS;
@@ -156,6 +149,5 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
             finals[0][j] += d[i].x, finals[1][j] += d[i].y, finals[2][j] += m[i].x, finals[3][j] += m[i].y;
         }
     }
-    if (IN_REGISTERS && leaves == 1) finals[0][t] = of_d.x, finals[1][t] = of_d.y, finals[2][t] = of_m.x, finals[3][t] = of_m.y;
     join_finals(finals, (runs + leaves - 1) >> leaves_log);
 }

@@ -266,20 +266,6 @@ template <bool ALL, class Pairs, class Shared> __device__ inline void finish(con
     write_values<ALL>(p, ALL ? pairs.taken(p.run_log, before_a_run) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, s);
 }
 
-// Begins with the maxima of the pairs with which the lanes of a block begin their subgroups' first runs.
-template <class Pairs> __device__ inline void begin_with_sample(const VerifyParams &p, const Pairs &pairs, SharedMaxima<typename Pairs::T> &maxima, const Rule<typename Pairs::T> &rule) {
-    typedef typename Pairs::T T;
-    typedef typename Pairs::N N;
-    const u64 index = pairs.walk.start((p.first_run + blockIdx.x * GROUPS + threadIdx.x / SUBGROUP) << p.run_log);
-    T d = 0, m = 0;
-    if (index < pairs.n) {
-        const VerifyElement element = pairs.element_at(index);
-        const N a = number<N>(pairs.dtype_a, element.bits_a), r = number<N>(pairs.dtype_r, element.bits_r);
-        if (is_finite(a) && is_finite(r)) d = (T)distance(a, r), m = (T)magnitude(r);
-    }
-    begin_maxima(p.workspace->maxima, maxima, rule, d, m);
-}
-
 template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_values(const VerifyParams &p) {
     typedef typename Pairs::T T;
     typedef typename Pairs::N N;
@@ -295,7 +281,6 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     if (HISTOGRAMS) __syncthreads(); // their tables are written over the zeros
     Histograms<T, HISTOGRAMS> histograms(s.aside, rule);
     __syncthreads();
-    if constexpr (ALL && LIKE_NVIDIA) begin_with_sample(p, pairs, s.maxima, rule);
     const u32 group = threadIdx.x / SUBGROUP;
     Statistics<Pairs, ALL> statistics(pairs, s.classes);
     Passes<typename Pairs::Arith> passes;
