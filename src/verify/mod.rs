@@ -167,7 +167,7 @@ fn expect_elements(tensor: &TensorRef<'_>) -> Result<()> {
 }
 
 /// Compares many pairs (result, reference, tolerance), all on one device: everything is enqueued, then waited for once. The reports
-/// come in the order of the pairs.
+/// come in the order of the pairs. On a GPU, neighbours run on two streams, so that the end of one comparison overlaps the beginning of the next.
 ///
 /// # Errors
 /// As [`gpu_verify_with`], for the first pair that has one; then nothing was compared. No pairs give no reports.

@@ -156,4 +156,7 @@ mutants! {
     /// A pair has a code and nobody knows its maxima.
     Asked maxima_of_new_pairs_forgotten: "verify/bytes.h", "            update(pair);\n" => "", BYTES;
     Asked nan_left_in_sums_of_bytes: "verify/bytes.h", "a[k] &= keep, r[k] &= keep;" => "", BYTES;
+    /// A lane's second pair that is not finite takes the place of its first one, and the last one is left.
+    Asked classes_of_waiting_bytes_forgotten: "verify/bytes.h", "if (wavefront_any(apart && waiting)) count_waiting();" => "", BYTES;
+    Asked last_classes_of_bytes_left: "verify/bytes.h", "    known.count_waiting();\n" => "", BYTES;
 }
