@@ -49,8 +49,9 @@ impl Queues {
             Last::Known(stream, last) if ended => stream.end_seen(last),
             Last::Known(stream, _) | Last::Unknown(stream) => stream.synchronize_entered(),
         };
-        // For all of them, even if one has an error.
-        self.last.iter().fold(Ok(()), |waited, last| waited.and(wait(last)))
+        // All of them, even if one has an error.
+        let waits = self.last.each_ref().map(wait);
+        waits.into_iter().collect()
     }
 }
 
