@@ -180,6 +180,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
             }
     }
 
+    // Counts the classes of the pair that waits in this lane, if there is one, and updates the largest numbers by its finite one.
     __device__ void count_waiting() {
         if (waiting) {
             const float x = result(waiting & 0xff), y = reference(waiting >> 8 & 0xff);

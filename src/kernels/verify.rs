@@ -190,7 +190,7 @@ impl Launch {
         (most / part).max(1) * part
     }
 
-    /// The queue of this comparison, of a number in its batch: those that pack share the ranges.
+    /// The number of the queue for this comparison, which has `number` in its batch. Those that pack share the ranges, so they run one after the other.
     fn queue(&self, number: usize) -> usize {
         if self.packings.iter().any(Option::is_some) { 0 } else { number }
     }

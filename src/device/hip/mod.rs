@@ -61,7 +61,7 @@ pub(crate) struct HipDevice {
     warp: u32,
     /// Whether memory can be allocated and freed in the order of a stream.
     pub(super) memory_pools: bool,
-    queues: [OnceCell<Arc<HipStream>>; 2],
+    queues: [OnceCell<Arc<HipStream>>; queues::QUEUES],
     streams: Registry<RawStream>,
     modules: Mutex<HashMap<&'static str, Arc<Code>>>,
     workspaces: pool::Pool,
@@ -96,7 +96,7 @@ impl HipDevice {
             max_block: attribute(hipDeviceAttribute_t::hipDeviceAttributeMaxThreadsPerBlock)?,
             warp: attribute(hipDeviceAttribute_t::hipDeviceAttributeWarpSize)?,
             memory_pools: has_memory_pools(runtime, ordinal)?,
-            queues: [const { OnceCell::new() }; 2],
+            queues: [const { OnceCell::new() }; queues::QUEUES],
             streams: Registry::new(),
             modules: Mutex::default(),
             workspaces: pool::Pool::new(),

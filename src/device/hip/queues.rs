@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How many streams blocking work has: with two, the last blocks of an operation run beside the first ones of the next.
-const QUEUES: usize = 2;
+pub(super) const QUEUES: usize = 2;
 
 /// What blocking work enqueues. Operations of the same stream run one after the other, those of different ones in any order or at the same time.
 pub(crate) struct Queues {

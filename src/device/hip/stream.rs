@@ -167,7 +167,7 @@ impl RawStream {
         })
     }
 
-    /// The last operation, and with it all before it, was seen to touch no memory any more, without the runtime. From time to time it is asked anyway, and this waits: until
+    /// Notes that `last`, and with it all before it, touches no memory any more, which was seen without the runtime. From time to time the runtime is asked anyway, which waits: until
     /// then it keeps its records of finished work (ROCm a batch of commands for each stream, a signal for each).
     pub(super) fn end_seen(&self, last: &LastOf) -> Result<()> {
         /// At the latest after this many ends about which the runtime was not asked.
